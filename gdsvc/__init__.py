@@ -1,0 +1,1 @@
+"""gdsvc: discovery service and global frontend for fleets of LLM inference pools."""
