@@ -1,0 +1,8 @@
+"""`python -m gdsvc` is `gdsvc`."""
+
+import sys
+
+from gdsvc.cli import main
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,312 @@
+"""Registrations kept in this process: pools and router replicas that live by their lease.
+
+One step from what arrives to what watchers hear: nothing awaits between a change of the index and its event, so a
+view and its deltas cannot disagree. The leases are judged by one LeaseClock, and one Pulse (pulse.py) drives them.
+"""
+
+import secrets
+from collections import OrderedDict
+from collections.abc import AsyncIterator, Callable, Iterable
+from heapq import heappop, heappush
+from typing import Generic, TypeVar
+
+from gdsvc import model
+from gdsvc._pool_index import CHANGED, NEW, UNCHANGED, PoolIndex
+from gdsvc.errors import Conflict, LimitReached
+from gdsvc.model import Lease, PoolKey, PoolListing, PoolRegistration, RouterReplica
+from gdsvc.pool_discovery.changes import Change
+from gdsvc.pool_discovery.conflicts import Payloads
+from gdsvc.pool_discovery.directory import EVERYTHING, EncodedList, Filter, Source
+from gdsvc.pool_discovery.fanout import Fanout, Lagged
+from gdsvc.pool_discovery.lease_clock import LeaseClock
+from gdsvc.pool_discovery.watch import Completeness, Event, Items, Removed, Resync, Snapshot, Upserted
+
+Item = TypeVar("Item")
+Key = TypeVar("Key")
+
+EXPIRY_SLICE = 1000  # members taken out in one step: about 3 ms of the loop, and fewer events than the fanout holds
+
+
+def _ignore(change: Change) -> None:
+    pass
+
+
+class LeasedStore(Generic[Item, Key]):
+    """What pools and router replicas have in common: an index, leases, completeness and watchers."""
+
+    def __init__(
+        self,
+        kind: str,
+        lease: Lease,
+        clock: LeaseClock,
+        started_at: str,
+        on_change: Callable[[Change], None] = _ignore,
+    ) -> None:
+        self._lease = lease
+        self._ttl = float(lease.lease_duration_secs)
+        self._clock = clock
+        self._on_change = on_change
+        self._kind = kind
+        self._started_at = started_at
+        self._index = PoolIndex(secrets.randbits(64))
+        self._fanout: Fanout[Upserted[Item] | Removed[Key]] = Fanout()
+        self._completeness = Completeness.ESTIMATED
+        self.new = self.changed = self.deregistered = self.conflicts = 0
+
+    # -- what differs between the members
+
+    def _decode(self, encoded: bytes) -> Item:
+        raise NotImplementedError
+
+    def _key(self, key: bytes) -> Key:
+        raise NotImplementedError
+
+    def _left(self, key: bytes) -> None:
+        """Called when the member of `key` is gone."""
+
+    def _show_due(self, now: float) -> None:
+        """Shows what was held back until now."""
+
+    # -- reading
+
+    @property
+    def lease(self) -> Lease:
+        """What every registration is granted."""
+        return self._lease
+
+    @property
+    def index(self) -> PoolIndex:
+        """For counters only."""
+        return self._index
+
+    @property
+    def completeness(self) -> Completeness:
+        """As of the last step in time."""
+        return self._completeness
+
+    def advance(self) -> float:
+        """Brings everything that time alone changes up to now; returns in how many seconds a lease ends next.
+
+        Ends at most EXPIRY_SLICE leases; 0 where more are due.
+        """
+        now = self._clock.now()
+        if self._completeness is Completeness.ESTIMATED and self._clock.heard_secs() >= self._ttl:
+            self._completeness = Completeness.EXACT
+            self._index.bump()
+            self._fanout.resync()
+        self._show_due(now)
+        if self._index.next_deadline <= now:
+            for key in self._index.expire(now, EXPIRY_SLICE):
+                self._gone(key, "expired")
+        return max(0.0, self._index.next_deadline - now)
+
+    def view(self) -> tuple[int, Completeness]:
+        """Revision and completeness, brought up to now."""
+        self.advance()
+        return self._index.revision, self._completeness
+
+    def sources(self) -> tuple[Source, ...]:
+        """Registrations are the one source here."""
+        complete = self._completeness is Completeness.EXACT
+        detail = "every member alive has had a lease's time to register" if complete else "less than a lease since start"
+        return (Source(f"{self._kind}-registrations", complete, self._started_at, detail),)
+
+    async def list(self) -> Snapshot[Item]:
+        """Every member whose lease holds."""
+        return self._snapshot()
+
+    async def list_and_watch(self) -> AsyncIterator[Event[Item, Key]]:
+        """A Resync, then every change."""
+        subscription = self._fanout.subscribe()
+        yield Resync(self._snapshot())
+        while True:
+            event = await subscription.next()
+            yield Resync(self._snapshot()) if isinstance(event, Lagged) else event
+
+    def _snapshot(self) -> Snapshot[Item]:
+        revision, completeness = self.view()
+        return Snapshot(Items(self._index.parts().encodings, self._decode), completeness, revision)
+
+    # -- writing
+
+    async def renew(self, body: bytes) -> bool:
+        """Renews the member whose last registration had exactly these bytes; False: register it."""
+        return self._index.renew(body, self._clock.now(), self._ttl)
+
+    def _deregister(self, key: bytes) -> bool:
+        if not self._index.remove(key):
+            return False
+        self.deregistered += 1
+        self._gone(key, "deregistered")
+        return True
+
+    def _gone(self, key: bytes, how: str) -> None:
+        self._left(key)
+        self._fanout.publish(Removed(self._key(key)))
+        self._tell(how, key)
+
+    def _tell(self, happened: str, key: bytes) -> None:
+        self._on_change(Change(f"{self._kind}.{happened}", key.decode().replace("\0", "/")))
+
+
+_Waiting = tuple[PoolListing, bytes]  # a listing that waits to be shown, and its encoding
+
+
+class MemoryPoolStore(LeasedStore[PoolListing, PoolKey]):
+    """PoolDirectory and PoolRegistrar. `max_pools` refuses more with LimitReached."""
+
+    def __init__(
+        self,
+        lease: Lease,
+        clock: LeaseClock,
+        started_at: str,
+        on_change: Callable[[Change], None] = _ignore,
+        max_pools: int | None = None,
+    ) -> None:
+        super().__init__("pool", lease, clock, started_at, on_change)
+        self._max_pools = max_pools
+        self._payloads: OrderedDict[bytes, Payloads[_Waiting]] = OrderedDict()  # of keys that changed within a lease
+        self._show_at: list[tuple[float, bytes]] = []  # a heap: when a key that was held back is to be shown
+
+    def _decode(self, encoded: bytes) -> PoolListing:
+        return model.decode_listing(encoded)
+
+    def _key(self, key: bytes) -> PoolKey:
+        return PoolKey(*key.decode().split("\0"))
+
+    def encoded(self, where: Filter = EVERYTHING) -> EncodedList:
+        """The pools that match, encoded."""
+        sites = None if where.site_ids is None else frozenset(site.encode() for site in where.site_ids)
+        return self._index.parts(sites, where.models, where.regions)
+
+    async def register(self, payload: PoolRegistration, body: bytes | None = None) -> Lease:
+        """Registers or renews; the newest payload of a key wins. Raises LimitReached."""
+        now = self._clock.now()
+        listing = model.listing_of(payload)
+        encoded = model.encode_listing(listing)
+        key = _pool_key_bytes(payload.key)
+        latest = self._latest(key)
+        if latest is None:
+            self._refuse_beyond_limit()
+            self._show(key, listing, encoded)
+            self.new += 1
+            self._tell("registered", key)
+        elif latest != encoded:
+            self._change(key, listing, encoded, latest, now)
+        self._index.beat(key, body, now, self._ttl, fresh=latest != encoded)
+        return self._lease
+
+    async def deregister(self, key: PoolKey) -> bool:
+        """Takes the pool out at once."""
+        return self._deregister(_pool_key_bytes(key))
+
+    def _latest(self, key: bytes) -> bytes | None:
+        """The encoding of the payload received last, shown or held back; None where the key is not known."""
+        payloads = self._payloads.get(key)
+        return payloads.held[1] if payloads and payloads.held else self._index.encoding(key)
+
+    def _refuse_beyond_limit(self) -> None:
+        if self._max_pools is None or len(self._index) < self._max_pools:
+            return
+        self.advance()  # a lease may have ended
+        if len(self._index) >= self._max_pools:
+            limit = f"this service takes at most {self._max_pools} pools (--max-pools)"
+            raise LimitReached(limit, self._lease.heartbeat_interval_secs)
+
+    def _show(self, key: bytes, listing: PoolListing, encoded: bytes) -> None:
+        region = listing.location.region if listing.location else None
+        if self._index.put(key, encoded, listing.model, region) != UNCHANGED:
+            self._fanout.publish(Upserted(listing))
+
+    def _change(self, key: bytes, listing: PoolListing, encoded: bytes, latest: bytes, now: float) -> None:
+        """Shows the new payload, at once or, where relays dispute the key, when the one before was shown long enough."""
+        self.changed += 1
+        payloads = self._payloads.setdefault(key, Payloads(self._ttl))
+        self._payloads.move_to_end(key)
+        seen_at = self._index.deadline(key) - self._ttl
+        if payloads.changed(hash(encoded), hash(latest), seen_at, now):
+            self.conflicts += 1
+            if payloads.flips == 1:
+                self._tell("disputed", key)
+        showable_at = payloads.showable_at(now)
+        if showable_at > now:
+            if payloads.held is None:
+                heappush(self._show_at, (showable_at, key))
+            payloads.held = (listing, encoded)
+        else:
+            self._show_change(key, payloads, (listing, encoded), now)
+
+    def _show_change(self, key: bytes, payloads: Payloads[_Waiting], waiting: _Waiting, now: float) -> None:
+        payloads.held = None
+        payloads.shown_at = now
+        self._show(key, *waiting)
+        self._tell("changed", key)
+
+    def _show_due(self, now: float) -> None:
+        while self._show_at and self._show_at[0][0] <= now:
+            _, key = heappop(self._show_at)
+            payloads = self._payloads.get(key)
+            if payloads and payloads.held:
+                self._show_change(key, payloads, payloads.held, now)
+        for _ in range(min(len(self._payloads), EXPIRY_SLICE)):
+            key, payloads = next(iter(self._payloads.items()))
+            if not payloads.forgettable(now):
+                break
+            del self._payloads[key]
+
+    def _left(self, key: bytes) -> None:
+        self._payloads.pop(key, None)
+
+
+def _pool_key_bytes(key: PoolKey) -> bytes:
+    """Sorts as PoolKey does: UTF-8 sorts by code point, and NUL, which no name holds, before everything."""
+    return f"{key.site_id}\0{key.namespace}\0{key.dgd_name}".encode()
+
+
+class MemoryReplicaStore(LeasedStore[RouterReplica, str]):
+    """ReplicaDirectory and ReplicaRegistrar. The replicas in `fixed` are always listed and cannot be changed."""
+
+    def __init__(
+        self,
+        lease: Lease,
+        clock: LeaseClock,
+        started_at: str,
+        on_change: Callable[[Change], None] = _ignore,
+        fixed: Iterable[RouterReplica] = (),
+    ) -> None:
+        super().__init__("router", lease, clock, started_at, on_change)
+        self._fixed = frozenset(router.id for router in fixed)
+        for router in fixed:
+            self._index.put(router.id.encode(), model.encode(router))
+
+    def _decode(self, encoded: bytes) -> RouterReplica:
+        return model.decode_router(encoded)
+
+    def _key(self, key: bytes) -> str:
+        return key.decode()
+
+    def encoded(self, where: Filter = EVERYTHING) -> EncodedList:
+        """All replicas, encoded: there is nothing to filter them by."""
+        return self._index.parts()
+
+    async def register(self, payload: RouterReplica, body: bytes | None = None) -> Lease:
+        """Registers, changes or renews a replica. Raises Conflict for a fixed id."""
+        self._refuse_fixed(payload.id)
+        key = payload.id.encode()
+        outcome = self._index.put(key, model.encode(payload))
+        self._index.beat(key, body, self._clock.now(), self._ttl, fresh=outcome != UNCHANGED)
+        if outcome != UNCHANGED:
+            self._fanout.publish(Upserted(payload))
+            self._tell("registered" if outcome == NEW else "changed", key)
+        self.new += outcome == NEW
+        self.changed += outcome == CHANGED
+        return self._lease
+
+    async def deregister(self, key: str) -> bool:
+        """Takes the replica out at once. Raises Conflict for a fixed id."""
+        self._refuse_fixed(key)
+        return self._deregister(key.encode())
+
+    def _refuse_fixed(self, router_id: str) -> None:
+        if router_id in self._fixed:
+            raise Conflict("this router id is given on the command line (--router) and cannot be changed over HTTP")

@@ -1,0 +1,221 @@
+"""The composition root: reads the settings, builds the parts, wires them, runs them on uvloop, stops them in order."""
+
+import asyncio
+import os
+import secrets
+import signal
+import sys
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
+from importlib.metadata import version
+from typing import Final, NoReturn
+
+import uvloop
+
+from gdsvc import logs, metrics
+from gdsvc._meter import RequestMeter
+from gdsvc.asgi.connections import open_sockets
+from gdsvc.asgi.server import ListenFailed, Server, Tls, raise_file_limit, slots_for
+from gdsvc.backends.memory import MemoryPoolStore, MemoryReplicaStore
+from gdsvc.backends.pulse import Pulse
+from gdsvc.http.app import App
+from gdsvc.http.health import HealthRoutes
+from gdsvc.http.lists import Lists
+from gdsvc.http.openapi import OpenApiRoute
+from gdsvc.http.pools import PoolRoutes
+from gdsvc.http.routers import RouterRoutes
+from gdsvc.http.routes import PATHS, route_table
+from gdsvc.model import Lease, RouterReplica
+from gdsvc.pool_discovery.changes import ChangeLog
+from gdsvc.pool_discovery.lease_clock import LeaseClock
+from gdsvc.pool_discovery.watch import Completeness
+from gdsvc.settings import Settings, Usage, format_faults, parse_serve
+
+NOTICE_SECS: Final = 2.0  # from failing /ready to closing the listener: two readiness probes of the manifest in deploy/
+NOTICE_SHARE: Final = 0.25  # of the grace period, at most
+
+HELP: Final = """\
+usage: gdsvc COMMAND [flags]
+
+Discovery of LLM inference pools and of the routers in front of them.
+
+commands:
+  serve    run the discovery service
+
+`gdsvc COMMAND --help` explains the flags of a command, `gdsvc --version` prints the version.
+"""
+
+log = logs.get("gdsvc")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """`gdsvc`: runs the command that `argv` (default: the process's own) names; the exit code."""
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    match arguments:
+        case ["serve", *flags]:
+            return serve(flags, "gdsvc serve")
+        case ["-h" | "--help" | "help"]:
+            sys.stdout.write(HELP)
+            return 0
+        case ["--version"]:
+            sys.stdout.write(f"gdsvc {version('gdsvc')}\n")
+            return 0
+        case []:
+            sys.stderr.write(HELP)
+            return 2
+        case [unknown, *_]:
+            sys.stderr.write(f"gdsvc: unknown command {unknown[:80]!r}; there is: serve\ntry 'gdsvc --help'\n")
+            return 2
+
+
+def main_drop_in(argv: Sequence[str] | None = None) -> int:
+    """`global-discovery-service`: the flags of `gdsvc serve` without the command."""
+    return serve(list(sys.argv[1:] if argv is None else argv), "global-discovery-service")
+
+
+def serve(argv: Sequence[str], prog: str) -> int:
+    """Runs the discovery service until it is told to stop; the exit code."""
+    try:
+        settings = parse_serve(argv, os.environ, prog)
+    except Usage as usage:
+        sys.stderr.write(format_faults(usage.faults, prog))
+        return 2
+    logs.configure(settings.log_level, settings.log_format)
+    try:
+        uvloop.run(Service(settings).run())
+    except ListenFailed as error:
+        sys.stderr.write(f"{prog}: {error}\n")
+        return 1
+    return 0
+
+
+class Service:
+    """The discovery service of one process, from its settings to its last request."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._draining = False
+        self._stop_asked = asyncio.Event()
+        self._notice_secs = 0.0
+        self._started_at = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        self._sockets_of_our_own = 0
+        self._slots = slots_for(settings.max_watchers, raise_file_limit())
+        lease = Lease(settings.heartbeat_interval_secs, settings.lease_duration_secs)
+        self._changes = ChangeLog()
+        self._clock = LeaseClock(lease.lease_duration_secs, on_stall=_tell_stall)
+        self._pools = MemoryPoolStore(lease, self._clock, self._started_at, self._changes, settings.max_pools)
+        routers = [RouterReplica(router_id, url) for router_id, url in settings.routers]
+        self._routers = MemoryReplicaStore(lease, self._clock, self._started_at, self._changes, routers)
+
+    async def run(self) -> None:
+        """Serves until SIGTERM or SIGINT. Raises ListenFailed."""
+        loop = asyncio.get_running_loop()
+        loop.add_signal_handler(signal.SIGTERM, self._ask_to_stop, NOTICE_SECS)
+        loop.add_signal_handler(signal.SIGINT, self._ask_to_stop, 0.0)
+        settings = self._settings
+        tls = None
+        if settings.tls_cert_path and settings.tls_key_path:
+            tls = Tls(settings.tls_cert_path, settings.tls_key_path, settings.tls_client_ca_path)
+        with ThreadPoolExecutor(1, "gdsvc-lists") as executor:
+            app = self._app(executor)
+            server = Server(
+                app, settings.listen_host, settings.listen_port, tls=tls, connection_slots=self._slots, grace=0.0
+            )
+            async with server, Pulse(self._clock, (self._pools, self._routers, self._changes)):
+                self._sockets_of_our_own = open_sockets()
+                log.info(
+                    "service.listening",
+                    host=settings.listen_host,
+                    port=server.port,
+                    tls=tls is not None,
+                    pool_discovery=settings.pool_discovery,
+                    registration_storage=settings.registration_storage,
+                    version=version("gdsvc"),
+                )
+                await self._until_told(server)
+                await self._drain(server)
+        log.info("service.stopped")
+
+    def _app(self, executor: ThreadPoolExecutor) -> App:
+        epoch = secrets.token_hex(8)
+        pool_lists = Lists(self._pools, "pools", epoch, executor)
+        router_lists = Lists(self._routers, "routers", epoch, executor)
+        limit = self._settings.max_body_bytes
+        meter = RequestMeter([*PATHS, "other"])
+        pools = PoolRoutes(self._pools, pool_lists, limit)
+        registry = metrics.registry([lambda: self._readings(pools, pool_lists)], meter)
+        health = HealthRoutes(
+            version("gdsvc"),
+            self._started_at,
+            self._not_ready,
+            {"pools": self._pools, "routers": self._routers},
+            registry,
+        )
+        routers = RouterRoutes(self._routers, router_lists, limit)
+        return App(route_table(pools, routers, health, OpenApiRoute(version("gdsvc"))), meter)
+
+    def _readings(self, routes: PoolRoutes, lists: Lists) -> Iterator[metrics.Reading]:
+        pools = self._pools
+        yield metrics.POOLS, len(pools.index)
+        yield metrics.ROUTERS, len(self._routers.index)
+        yield metrics.REVISION, pools.index.revision
+        yield metrics.COMPLETE, pools.completeness is Completeness.EXACT
+        yield metrics.REGISTRATIONS, pools.new, "new"
+        yield metrics.REGISTRATIONS, pools.changed, "changed"
+        yield metrics.REGISTRATIONS, pools.index.renewed, "renewed"
+        yield metrics.REGISTRATIONS, routes.rejected, "rejected"
+        yield metrics.EXPIRED, pools.index.expired
+        yield metrics.DEREGISTERED, pools.deregistered
+        yield metrics.CONFLICTS, pools.conflicts
+        yield metrics.POOL_ENCODINGS, pools.index.encodings
+        for coding, count in lists.encodings.items():
+            yield metrics.LIST_ENCODINGS, count, coding
+        yield metrics.STALLS, self._clock.stalls
+        yield metrics.STALLED_SECONDS, self._clock.stalled_secs
+        yield metrics.CONNECTIONS, max(0, open_sockets() - self._sockets_of_our_own)
+        yield metrics.CONNECTION_SLOTS, self._slots
+
+    def _not_ready(self) -> tuple[str, ...]:
+        return ("shutting down",) if self._draining else ()
+
+    def _ask_to_stop(self, notice_secs: float) -> None:
+        if self._stop_asked.is_set():
+            log.warning("service.killed", reason="told to stop a second time")
+            _exit_hard()
+        self._draining = True
+        self._notice_secs = min(notice_secs, self._settings.shutdown_grace_secs * NOTICE_SHARE)
+        self._stop_asked.set()
+
+    async def _until_told(self, server: Server) -> None:
+        """Returns when a signal came; raises what ended the server where it ended by itself."""
+        told = asyncio.create_task(self._stop_asked.wait())
+        ended = asyncio.create_task(server.ended())
+        try:
+            await asyncio.wait({told, ended}, return_when=asyncio.FIRST_COMPLETED)
+            if ended.done():
+                await ended
+        finally:
+            told.cancel()
+            ended.cancel()
+
+    async def _drain(self, server: Server) -> None:
+        grace = self._settings.shutdown_grace_secs
+        log.info("service.stopping", notice_secs=self._notice_secs, grace_secs=grace)
+        if not await server.drain(self._notice_secs, grace):
+            log.warning("service.killed", reason="requests were still in hand when the grace period ended")
+            _exit_hard()
+
+
+def _exit_hard() -> NoReturn:
+    sys.stderr.flush()
+    os._exit(1)
+
+
+def _tell_stall(gap_secs: float, forgiven_secs: float) -> None:
+    log.warning(
+        "service.stalled",
+        stalled_secs=round(gap_secs, 3),
+        forgiven_secs=round(forgiven_secs, 3),
+        leases="held back" if forgiven_secs >= gap_secs else "run on: half of the last four leases is forgiven already",
+    )

@@ -1,0 +1,226 @@
+"""The OpenAPI 3.1 description of the service: schemas from the model types, paths from one table beside the routes."""
+
+from typing import Any
+
+import msgspec
+
+from gdsvc.asgi.responses import Response
+from gdsvc.asgi.types import Receive, Scope
+from gdsvc.http.health import Health, Ready
+from gdsvc.http.problems import ProblemBody
+from gdsvc.model import (
+    MAX_COUNT,
+    MAX_NAME_BYTES,
+    Lease,
+    PoolCapacity,
+    PoolKey,
+    PoolListing,
+    PoolLocation,
+    PoolRegistration,
+    RouterReplica,
+)
+
+Json = dict[str, Any]
+
+_OPEN_TYPES = ("PoolRegistration", "PoolListing", "PoolLocation", "PoolCapacity")  # keep members that we do not know
+_NAME = {"type": "string", "minLength": 1, "maxLength": MAX_NAME_BYTES}
+_TEXT = {"type": "string"}
+
+
+class ListSource(msgspec.Struct):
+    """A source of an incomplete list; `as_of` is the instant its statement rests on."""
+
+    name: str
+    complete: bool
+    as_of: str
+
+
+class PoolList(msgspec.Struct, omit_defaults=True):
+    """Pools by key. `sources` names what is incomplete; it is absent while all are complete."""
+
+    complete: bool
+    pools: list[PoolListing]
+    sources: list[ListSource] = []
+
+
+class RouterList(msgspec.Struct, omit_defaults=True):
+    """Router replicas by id. `sources` names what is incomplete; it is absent while all are complete."""
+
+    complete: bool
+    routers: list[RouterReplica]
+    sources: list[ListSource] = []
+
+
+_TYPES = (PoolRegistration, PoolList, RouterList, Lease, RouterReplica, PoolKey, PoolLocation, PoolCapacity)
+_PROBLEMS = {
+    400: "The request or its JSON is malformed.",
+    404: "Not known.",
+    405: "The method is not allowed here; the header Allow lists those that are.",
+    409: "The id is given on the command line and cannot be changed.",
+    413: "The body is larger than the service takes.",
+    415: "The Content-Type is not JSON.",
+    422: "Well-formed, but wrong: `field` names the member and the message what was expected.",
+    429: "A limit is reached; Retry-After says when to come back.",
+    503: "The service cannot answer now; Retry-After says when to come back.",
+}
+
+
+def _ref(name: str) -> Json:
+    return {"$ref": f"#/components/schemas/{name}"}
+
+
+def _json(schema: Json) -> Json:
+    return {"application/json": {"schema": schema}}
+
+
+def _problems(*statuses: int) -> Json:
+    return {
+        str(status): {"description": _PROBLEMS[status], "content": _json(_ref("ProblemBody"))}
+        for status in (400, *statuses)
+    }
+
+
+def _path_parameter(name: str, description: str) -> Json:
+    return {"name": name, "in": "path", "required": True, "description": description, "schema": _NAME}
+
+
+def _filter_parameter(name: str) -> Json:
+    return {
+        "name": name,
+        "in": "query",
+        "description": f"Only pools with this {name}; repeat it for any of several. Different filters must all match.",
+        "schema": {"type": "array", "items": _TEXT},
+        "style": "form",
+        "explode": True,
+    }
+
+
+def _list(name: str, summary: str, parameters: list[Json]) -> Json:
+    conditional = {"name": "If-None-Match", "in": "header", "schema": _TEXT, "description": "Entity tags already held."}
+    headers = {"ETag": {"schema": _TEXT}, "Vary": {"schema": _TEXT}}
+    return {
+        "summary": summary,
+        "operationId": f"list{name}s",
+        "parameters": [*parameters, conditional],
+        "responses": {
+            "200": {"description": "The list.", "headers": headers, "content": _json(_ref(f"{name}List"))},
+            "304": {"description": "The list has not changed.", "headers": headers},
+            **_problems(503),
+        },
+    }
+
+
+def _register(name: str, schema: str, summary: str, *problems: int) -> Json:
+    return {
+        "summary": summary,
+        "operationId": f"register{name}",
+        "requestBody": {"required": True, "content": _json(_ref(schema))},
+        "responses": {
+            "200": {"description": "Registered or renewed.", "content": _json(_ref("Lease"))},
+            **_problems(413, 415, 422, *problems, 503),
+        },
+    }
+
+
+def _deregister(name: str, parameters: list[Json], *problems: int) -> Json:
+    return {
+        "summary": f"Take a {name.lower()} out at once; a later heartbeat lists it again",
+        "operationId": f"deregister{name}",
+        "parameters": parameters,
+        "responses": {"204": {"description": "Taken out."}, **_problems(404, *problems, 503)},
+    }
+
+
+def _probe(name: str, summary: str, schema: Json, *more: tuple[int, str, Json]) -> Json:
+    answers = {"200": {"description": "As it is now.", "content": _json(schema)}}
+    answers |= {str(status): {"description": text, "content": _json(body)} for status, text, body in more}
+    return {"summary": summary, "operationId": name, "responses": {**_problems(), **answers}}
+
+
+_ANY_OBJECT: Json = {"type": "object"}
+_METRICS = {"text/plain": {"schema": _TEXT}, "application/openmetrics-text": {"schema": _TEXT}}
+_POOL_KEY = [
+    _path_parameter("site_id", "The pool's site."),
+    _path_parameter("namespace", "The pool's Kubernetes namespace."),
+    _path_parameter("dgd_name", "The name of the pool's deployment."),
+]
+
+PATHS: Json = {
+    "/pools": {
+        "get": _list("Pool", "Every pool whose lease holds", [_filter_parameter(n) for n in ("model", "region", "site_id")]),
+        "post": _register("Pool", "PoolRegistration", "Register a pool, or renew its lease", 429),
+    },
+    "/pools/{site_id}/{namespace}/{dgd_name}": {"delete": _deregister("Pool", _POOL_KEY)},
+    "/routers": {
+        "get": _list("Router", "Every router replica", []),
+        "post": _register("Router", "RouterReplica", "Register a router replica, or renew its lease", 409),
+    },
+    "/routers/{id}": {"delete": _deregister("Router", [_path_parameter("id", "The replica's id.")], 409)},
+    "/live": {"get": _probe("live", "Whether the process answers", _ANY_OBJECT)},
+    "/ready": {
+        "get": _probe(
+            "ready", "Whether to send requests here", _ref("Ready"), (503, "Not ready; with reasons.", _ref("Ready"))
+        )
+    },
+    "/health": {"get": _probe("health", "Detail by source, for people", _ref("Health"))},
+    "/metrics": {
+        "get": {
+            "summary": "Prometheus or OpenMetrics text, by Accept",
+            "operationId": "metrics",
+            "responses": {"200": {"description": "The metrics.", "content": _METRICS}, **_problems()},
+        }
+    },
+    "/openapi.json": {"get": _probe("openapi", "This description", _ANY_OBJECT)},
+}
+
+
+def _schemas() -> Json:
+    _, schemas = msgspec.json.schema_components(
+        (*_TYPES, Ready, Health, ProblemBody), ref_template="#/components/schemas/{name}"
+    )
+    for name in _OPEN_TYPES:
+        schemas[name]["properties"].pop("extra")
+        schemas[name]["additionalProperties"] = True
+    for name in schemas["PoolKey"]["properties"]:
+        schemas["PoolKey"]["properties"][name] = dict(_NAME)
+    schemas["RouterReplica"]["properties"]["id"] = dict(_NAME)
+    for name, count in schemas["PoolCapacity"]["properties"].items():
+        del name
+        count["anyOf"] = [{"type": "integer", "minimum": 0, "maximum": MAX_COUNT}, {"type": "null"}]
+    for name in ("frontends", "capabilities"):  # null is taken for an absent list
+        registered = schemas["PoolRegistration"]["properties"][name]
+        schemas["PoolRegistration"]["properties"][name] = {
+            "anyOf": [{key: registered.pop(key) for key in ("type", "items")}, {"type": "null"}],
+            **registered,
+        }
+    return schemas
+
+
+def document(version: str) -> Json:
+    """The whole description."""
+    return {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "gdsvc",
+            "version": version,
+            "summary": "Discovery of LLM inference pools and of the routers in front of them",
+            "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
+        },
+        "paths": PATHS,
+        "components": {"schemas": _schemas()},
+    }
+
+
+class OpenApiRoute:
+    """GET /openapi.json, encoded when it is first asked for."""
+
+    def __init__(self, version: str) -> None:
+        self._version = version
+        self._encoded: bytes | None = None
+
+    async def openapi(self, scope: Scope, receive: Receive) -> Response:
+        """The description as JSON."""
+        del scope, receive
+        if self._encoded is None:
+            self._encoded = msgspec.json.encode(document(self._version))
+        return Response(200, self._encoded)

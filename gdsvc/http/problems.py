@@ -1,0 +1,78 @@
+"""Which status and which body an error becomes: one table, in the order in which it is searched."""
+
+import msgspec
+
+from gdsvc.asgi.body import BodyTooLarge
+from gdsvc.asgi.responses import Response, retry_after
+from gdsvc.errors import Conflict, GdsvcError, Invalid, LimitReached, NotFound, NotJson, NotSupported, Unavailable
+
+
+class Problem(msgspec.Struct, omit_defaults=True):
+    """What went wrong; `field` is the path of the member at fault, where one is known."""
+
+    message: str
+    field: str | None = None
+
+
+class ProblemBody(msgspec.Struct):
+    """The body of every error."""
+
+    error: Problem
+
+
+class MethodNotAllowed(GdsvcError):
+    """The route exists, but not for this method."""
+
+    def __init__(self, allow: str) -> None:
+        super().__init__(f"the method is not allowed here; allowed: {allow}")
+        self.allow = allow
+
+
+class UnsupportedMediaType(GdsvcError):
+    """The body is declared to be something else than JSON."""
+
+
+class BadRequest(GdsvcError):
+    """The request itself is malformed."""
+
+
+STATUSES: tuple[tuple[type[GdsvcError], int], ...] = (
+    (BadRequest, 400),
+    (NotJson, 400),
+    (NotFound, 404),
+    (MethodNotAllowed, 405),
+    (Conflict, 409),
+    (BodyTooLarge, 413),
+    (UnsupportedMediaType, 415),
+    (Invalid, 422),
+    (LimitReached, 429),
+    (NotSupported, 501),
+    (Unavailable, 503),
+)
+
+_ENCODER = msgspec.json.Encoder()
+
+
+def problem(error: GdsvcError) -> Response:
+    """The response that `error` becomes."""
+    status = next(status for kind, status in STATUSES if isinstance(error, kind))
+    return Response(status, _body(str(error), getattr(error, "field", None)), headers=_headers(error))
+
+
+def internal_problem() -> Response:
+    """What the caller sees of a fault of ours; the log has the rest."""
+    return Response(500, _body("internal error; it has been logged"))
+
+
+def _body(message: str, field: str | None = None) -> bytes:
+    return _ENCODER.encode(ProblemBody(Problem(message, field)))
+
+
+def _headers(error: GdsvcError) -> tuple[tuple[bytes, bytes], ...]:
+    match error:
+        case LimitReached() | Unavailable():
+            return (retry_after(error.retry_after_secs),)
+        case MethodNotAllowed():
+            return ((b"allow", error.allow.encode()),)
+        case _:
+            return ()

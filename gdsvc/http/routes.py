@@ -1,0 +1,36 @@
+"""Joins paths and handlers; openapi.py describes the same paths, and a test holds the two together."""
+
+from gdsvc.http.app import Route, RouteTable
+from gdsvc.http.health import HealthRoutes
+from gdsvc.http.openapi import OpenApiRoute
+from gdsvc.http.pools import PoolRoutes
+from gdsvc.http.routers import RouterRoutes
+
+
+POOLS = "/pools"
+POOL = "/pools/{site_id}/{namespace}/{dgd_name}"
+ROUTERS = "/routers"
+ROUTER = "/routers/{id}"
+LIVE = "/live"
+READY = "/ready"
+HEALTH = "/health"
+METRICS = "/metrics"
+OPENAPI = "/openapi.json"
+
+PATHS = (POOLS, POOL, ROUTERS, ROUTER, LIVE, READY, HEALTH, METRICS, OPENAPI)
+
+
+def route_table(pools: PoolRoutes, routers: RouterRoutes, health: HealthRoutes, openapi: OpenApiRoute) -> RouteTable:
+    """Every route of the discovery service."""
+    handlers = {
+        POOLS: {"GET": pools.list, "POST": pools.register},
+        POOL: {"DELETE": pools.deregister},
+        ROUTERS: {"GET": routers.list, "POST": routers.register},
+        ROUTER: {"DELETE": routers.deregister},
+        LIVE: {"GET": health.live},
+        READY: {"GET": health.ready},
+        HEALTH: {"GET": health.health},
+        METRICS: {"GET": health.metrics},
+        OPENAPI: {"GET": openapi.openapi},
+    }
+    return RouteTable([Route(path, handlers[path]) for path in PATHS])

@@ -1,0 +1,340 @@
+"""The wire types and their rules: what a registration may hold, how a listing is written. Wire names live here only.
+
+Decides validity, the pool id and the one normalised encoding. Knows no clock, no store, no HTTP.
+"""
+
+import re
+from collections.abc import Mapping
+from ipaddress import AddressValueError, IPv6Address
+from typing import Any, TypeVar
+
+import msgspec
+from blake3 import blake3
+from msgspec import UNSET, Struct, UnsetType
+
+from gdsvc.errors import Invalid, NotJson
+
+MAX_NAME_BYTES = 253  # the longest DNS name, which bounds every Kubernetes object name
+MAX_NESTING = 32  # levels of arrays and objects, the top one included
+MAX_COUNT = 2**64 - 1  # counts are unsigned 64-bit integers on the relay's side
+
+T = TypeVar("T")
+Extra = dict[str, Any] | UnsetType  # members we do not know, kept for the programs that do
+
+# ------------------------------------------------------------------------------------------------ texts and URLs
+
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
+_BIDI_CONTROL = re.compile("[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+_IPV4 = re.compile(r"(?:(?:25[0-5]|2[0-4]\d|1\d\d|[1-9]?\d)(?:\.(?!$)|$)){4}", re.ASCII)
+_BASE_URL = re.compile(r"https?://(?:\[([0-9a-f:.]+)\]|([a-z0-9][a-z0-9._-]*))(?::([0-9]{1,5}))?/?", re.ASCII | re.I)
+
+
+def text_fault(text: str) -> str | None:
+    """What was expected where `text` is no name (a member of a key, a router's id); None where it is one."""
+    if not text:
+        return "expected a non-empty string"
+    if len(text) <= MAX_NAME_BYTES and text.isascii() and text.isprintable() and text[0] != " " != text[-1]:
+        return None
+    if len(text.encode(errors="surrogatepass")) > MAX_NAME_BYTES:
+        return f"expected at most {MAX_NAME_BYTES} bytes of UTF-8"
+    if _CONTROL.search(text):
+        return "expected no control characters"
+    if _BIDI_CONTROL.search(text):
+        return "expected no bidirectional-control characters"
+    if text != text.strip():
+        return "expected no surrounding white space"
+    return None
+
+
+def base_url_fault(text: str) -> str | None:
+    """What was expected where `text` is no bare base URL (scheme, host, optional port); None where it is one."""
+    match = _BASE_URL.fullmatch(text)
+    if match is None:
+        return "expected a bare base URL: http or https, a host, optionally a port; no path, query, fragment or user"
+    ipv6, host, port = match.groups()
+    if port is not None and not 1 <= int(port) <= 65535:
+        return "expected a port from 1 to 65535"
+    if ipv6 is None:
+        valid = host.strip("0123456789.") or _IPV4.fullmatch(host)
+    else:
+        valid = _is_ipv6(ipv6)
+    return None if valid else "expected a valid IP address or a host name"
+
+
+def _is_ipv6(text: str) -> bool:
+    try:
+        IPv6Address(text)
+    except AddressValueError:
+        return False
+    return True
+
+
+# ------------------------------------------------------------------------------------------------------- types
+
+
+class PoolKey(Struct, frozen=True, order=True):
+    """Names one pool: the site it runs in, its Kubernetes namespace and its deployment. Raises Invalid."""
+
+    site_id: str
+    namespace: str
+    dgd_name: str
+
+    def __post_init__(self) -> None:
+        if fault := text_fault(self.site_id):
+            raise Invalid(fault, "site_id")
+        if fault := text_fault(self.namespace):
+            raise Invalid(fault, "namespace")
+        if fault := text_fault(self.dgd_name):
+            raise Invalid(fault, "dgd_name")
+
+
+class PoolLocation(Struct, frozen=True):
+    """Where a pool runs; `region` is not blank. Raises Invalid."""
+
+    region: str
+    availability_zone: str | None = None
+    cluster: str | None = None
+    datacenter: str | None = None
+    extra: Extra = UNSET
+
+    def __post_init__(self) -> None:
+        if not self.region.strip():
+            raise Invalid("expected a region that is not blank", "region")
+
+
+class PoolCapacity(Struct, frozen=True):
+    """What a pool can take; every count is an integer from 0 to 2^64-1, or None where not known. Raises Invalid."""
+
+    max_concurrency: int | None = None
+    live_workers: int | None = None
+    kv_capacity_blocks: int | None = None
+    expected_ranks: int | None = None
+    observed_ranks: int | None = None
+    extra: Extra = UNSET
+
+    def __post_init__(self) -> None:
+        for name in _CAPACITY_COUNTS:
+            count = getattr(self, name)
+            if count is not None and not 0 <= count <= MAX_COUNT:
+                raise Invalid(f"expected an integer from 0 to {MAX_COUNT}", name)
+
+
+_CAPACITY_COUNTS = ("max_concurrency", "live_workers", "kv_capacity_blocks", "expected_ranks", "observed_ranks")
+
+
+def _check_frontends(frontends: tuple[str, ...]) -> None:
+    for position, url in enumerate(frontends):
+        if fault := base_url_fault(url):
+            raise Invalid(fault, f"frontends[{position}]")
+
+
+class PoolRegistration(Struct, frozen=True):
+    """What a PoolRelay says of its pool. `frontends` are bare base URLs. Raises Invalid."""
+
+    key: PoolKey
+    location: PoolLocation | None = None
+    model: str | None = None
+    frontends: tuple[str, ...] = ()
+    capacity: PoolCapacity | None = None
+    capabilities: tuple[str, ...] = ()
+    extra: Extra = UNSET
+
+    def __post_init__(self) -> None:
+        _check_frontends(self.frontends)
+
+
+class PoolListing(Struct, frozen=True):
+    """What a directory shows of a pool: the registration, the pool id and the addresses of its Ready PoolRelays."""
+
+    key: PoolKey
+    id: str
+    location: PoolLocation | None = None
+    model: str | None = None
+    frontends: tuple[str, ...] = ()
+    capacity: PoolCapacity | None = None
+    capabilities: tuple[str, ...] = ()
+    relay_identities: tuple[str, ...] = ()
+    extra: Extra = UNSET
+
+
+class Lease(Struct, frozen=True):
+    """What a registration is granted: beat every `heartbeat_interval_secs`, be gone after `lease_duration_secs`."""
+
+    heartbeat_interval_secs: int
+    lease_duration_secs: int
+
+
+class RouterReplica(Struct, frozen=True, order=True):
+    """One replica of the router: its id and the base URL under which PoolRelays reach it. Raises Invalid."""
+
+    id: str
+    url: str
+
+    def __post_init__(self) -> None:
+        if fault := text_fault(self.id):
+            raise Invalid(fault, "id")
+        if fault := base_url_fault(self.url):
+            raise Invalid(fault, "url")
+
+
+# ----------------------------------------------------------------------------------------------------- pool id
+
+_ID_HASHER = blake3(derive_key_context="dynamo.global_view.pool_id.v1")
+
+
+def pool_id(key: PoolKey) -> str:
+    """`pool-v1-` and the hex BLAKE3 derived key of the three names, each behind its length as 8 big-endian bytes."""
+    names = (key.site_id.encode(), key.namespace.encode(), key.dgd_name.encode())
+    hasher = _ID_HASHER.copy()  # the context is hashed once, at import
+    hasher.update(b"".join([len(name).to_bytes(8, "big") + name for name in names]))
+    return "pool-v1-" + hasher.hexdigest()
+
+
+def listing_of(registration: PoolRegistration, relay_identities: tuple[str, ...] = ()) -> PoolListing:
+    """The listing that a registration gives on its own."""
+    return PoolListing(
+        registration.key,
+        pool_id(registration.key),
+        registration.location,
+        registration.model,
+        registration.frontends,
+        registration.capacity,
+        registration.capabilities,
+        relay_identities,
+        registration.extra,
+    )
+
+
+# ---------------------------------------------------------------------------------------------------- decoding
+
+_DECODER = msgspec.json.Decoder()
+_BRACKETS = bytes.maketrans(b"{}", b"[]")
+_NO_BRACKETS = bytes(byte for byte in range(256) if byte not in b"[]{}")
+_AT_PATH = re.compile(r" - at `(\$[^`]*)`$")
+_MISSING = re.compile(r"Object missing required field `([^`]*)`")
+
+_LOCATION_MEMBERS = frozenset(PoolLocation.__struct_fields__) - {"extra"}
+_CAPACITY_MEMBERS = frozenset(_CAPACITY_COUNTS)
+_REGISTRATION_MEMBERS = frozenset(PoolRegistration.__struct_fields__) - {"extra"}
+_LISTING_MEMBERS = frozenset(PoolListing.__struct_fields__) - {"extra"}
+_OUR_MEMBERS = frozenset({"id", "relay_identities", "sources"})  # a registration cannot set what we add
+
+
+def nested_beyond(body: bytes, levels: int) -> bool:
+    """Whether arrays and objects nest deeper than `levels`. Linear; a wrong answer needs a body that is no JSON."""
+    if body.count(b"[") + body.count(b"{") <= levels:
+        return False
+    outside_strings = b"".join(body.replace(b"\\\\", b"").replace(b'\\"', b"").split(b'"')[::2])
+    brackets = outside_strings.translate(_BRACKETS, delete=_NO_BRACKETS)
+    for _ in range(levels):  # each round takes the innermost level away
+        brackets = brackets.replace(b"[]", b"")
+    return bool(brackets)
+
+
+def decode_json(body: bytes) -> Any:
+    """The document in `body`, every byte of it checked, also below members that we do not know. Raises NotJson."""
+    if nested_beyond(body, MAX_NESTING):
+        raise NotJson(f"the body is no JSON that nests at most {MAX_NESTING} levels")
+    try:
+        return _DECODER.decode(body)
+    except msgspec.DecodeError as error:
+        reason = str(error) if body else "it is empty"
+        raise NotJson(f"the body is no JSON: {reason}") from None
+
+
+def _set_extra_aside(document: Any, known: frozenset[str], dropped: frozenset[str] = frozenset()) -> None:
+    """Moves the members outside `known` into one member `extra`, which is where the Structs keep them."""
+    if type(document) is dict and not document.keys() <= known:
+        extra = {name: document.pop(name) for name in document.keys() - known}
+        for name in dropped & extra.keys():
+            del extra[name]
+        if extra:
+            document["extra"] = extra
+
+
+def _prepare(document: Any, known: frozenset[str], dropped: frozenset[str] = frozenset()) -> None:
+    _set_extra_aside(document, known, dropped)
+    if type(document) is dict:
+        _set_extra_aside(document.get("location"), _LOCATION_MEMBERS)
+        _set_extra_aside(document.get("capacity"), _CAPACITY_MEMBERS)
+        for name in ("frontends", "capabilities"):
+            if document.get(name, ()) is None:  # null is how an absent list may be written
+                del document[name]
+
+
+def _convert(document: Any, kind: type[T]) -> T:
+    try:
+        return msgspec.convert(document, kind)
+    except msgspec.ValidationError as error:
+        raise _invalid(error) from None
+
+
+def _invalid(error: msgspec.ValidationError) -> Invalid:
+    """msgspec's report as ours: the path of the member at fault, and what was expected there."""
+    text = str(error)
+    at = _AT_PATH.search(text)
+    path = at.group(1) if at else "$"
+    if isinstance(error.__cause__, Invalid):
+        return Invalid(error.__cause__.expectation, f"{path}.{error.__cause__.field}")
+    said = text[: at.start()] if at else text
+    if missing := _MISSING.fullmatch(said):
+        return Invalid("expected this member, which is missing", f"{path}.{missing.group(1)}")
+    return Invalid(said[:1].lower() + said[1:], path)
+
+
+def decode_registration(body: bytes) -> PoolRegistration:
+    """The registration in the body of `POST /pools`. Raises NotJson, Invalid."""
+    document = decode_json(body)
+    _prepare(document, _REGISTRATION_MEMBERS, _OUR_MEMBERS)
+    return _convert(document, PoolRegistration)
+
+
+def decode_router(body: bytes) -> RouterReplica:
+    """The router replica in the body of `POST /routers`. Raises NotJson, Invalid."""
+    return _convert(decode_json(body), RouterReplica)
+
+
+def decode_listing(encoded: bytes) -> PoolListing:
+    """A listing as `encode_listing` wrote it, or as another directory shows it. Raises NotJson, Invalid."""
+    document = decode_json(encoded)
+    _prepare(document, _LISTING_MEMBERS)
+    return _convert(document, PoolListing)
+
+
+# ---------------------------------------------------------------------------------------------------- encoding
+
+_ENCODER = msgspec.json.Encoder()
+_SORTING_ENCODER = msgspec.json.Encoder(order="deterministic")
+
+
+def _has_extra(listing: PoolListing) -> bool:
+    return (
+        listing.extra is not UNSET
+        or (listing.location is not None and listing.location.extra is not UNSET)
+        or (listing.capacity is not None and listing.capacity.extra is not UNSET)
+    )
+
+
+def _with_extra(item: PoolListing | PoolLocation | PoolCapacity) -> dict[str, Any]:
+    """The members of `item` as they are written: the known ones in order, then the others by name."""
+    members = msgspec.structs.asdict(item)
+    extra: Mapping[str, Any] = members.pop("extra") or {}
+    for name in sorted(extra):
+        members[name] = msgspec.Raw(_SORTING_ENCODER.encode(extra[name]))
+    return members
+
+
+def encode_listing(listing: PoolListing) -> bytes:
+    """The one encoding of `listing`: payloads that say the same, in whatever order, give the same bytes."""
+    if not _has_extra(listing):
+        return _ENCODER.encode(listing)
+    members = _with_extra(listing)
+    for name in ("location", "capacity"):
+        if members[name] is not None:
+            members[name] = _with_extra(members[name])
+    return _ENCODER.encode(members)
+
+
+def encode(item: Lease | RouterReplica | PoolKey) -> bytes:
+    """The encoding of a type without unknown members."""
+    return _ENCODER.encode(item)

@@ -1,0 +1,53 @@
+"""What happened to members, said in the log: a line for each, up to a number a second, then one line for the rest."""
+
+import time
+from collections import Counter
+from collections.abc import Callable
+from math import inf
+from typing import Final
+
+from msgspec import Struct
+
+from gdsvc import logs
+
+LINES_A_WINDOW: Final = 50  # a restart of a large fleet must not spend its first second on writing
+WINDOW_SECS: Final = 1.0
+
+log = logs.get("gdsvc.changes")
+
+
+class Change(Struct, frozen=True):
+    """What happened to a member: `event` is the log event, such as `pool.registered`; `key` names the member."""
+
+    event: str
+    key: str
+
+
+class ChangeLog:
+    """Takes changes. `advance()`, called by a Pulse, writes what was counted instead of written."""
+
+    def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:
+        self._monotonic = monotonic
+        self._window_ends_at = -inf
+        self._lines = 0
+        self._counted: Counter[str] = Counter()
+
+    def __call__(self, change: Change) -> None:
+        """Writes `change`, or counts it where this window has had its lines."""
+        self.advance()
+        self._lines += 1
+        if self._lines <= LINES_A_WINDOW:
+            log.info(change.event, key=change.key)
+        else:
+            self._counted[change.event] += 1
+
+    def advance(self) -> float:
+        """Ends the window where its time is over; never asks for a beat of its own."""
+        now = self._monotonic()
+        if now >= self._window_ends_at:
+            self._window_ends_at = now + WINDOW_SECS
+            self._lines = 0
+            for event, count in self._counted.items():
+                log.info(event, more=count)
+            self._counted.clear()
+        return inf

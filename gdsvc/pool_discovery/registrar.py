@@ -1,0 +1,43 @@
+"""What a registrar offers to those who register pools or router replicas with it."""
+
+from typing import Protocol, TypeVar
+
+from gdsvc.model import Lease, PoolKey, PoolRegistration, RouterReplica
+
+Payload = TypeVar("Payload", contravariant=True)
+Key = TypeVar("Key", contravariant=True)
+
+
+class Registrar(Protocol[Payload, Key]):
+    """Writes. A registration is also the heartbeat: it holds for the lease that is granted, then it must come again."""
+
+    @property
+    def lease(self) -> Lease:
+        """What every registration is granted."""
+        ...
+
+    async def renew(self, body: bytes) -> bool:
+        """Renews the registration whose last body had exactly these bytes, without a look inside; False: register it.
+
+        Raises Unavailable.
+        """
+        ...
+
+    async def register(self, payload: Payload, body: bytes | None = None) -> Lease:
+        """Registers or renews `payload`; `body`, the bytes it came in, makes the next `renew` possible.
+
+        Raises LimitReached, Conflict, Unavailable.
+        """
+        ...
+
+    async def deregister(self, key: Key) -> bool:
+        """Takes the registration out at once; False where there was none. Raises Conflict, Unavailable."""
+        ...
+
+
+class PoolRegistrar(Registrar[PoolRegistration, PoolKey], Protocol):
+    """Registers pools."""
+
+
+class ReplicaRegistrar(Registrar[RouterReplica, str], Protocol):
+    """Registers router replicas."""

@@ -1,0 +1,8 @@
+"""argv and environ -> one frozen Settings, the only reader of environment variables; the flag names live here.
+
+flags holds the table, values the meaning of a text, sources what was set, parse the rules between flags.
+"""
+
+from gdsvc.settings.parse import Settings, Usage, format_faults, parse_serve
+
+__all__ = ["Settings", "Usage", "format_faults", "parse_serve"]

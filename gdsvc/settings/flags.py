@@ -1,0 +1,301 @@
+"""The table of all flags of `gdsvc serve`: names, defaults, modes, meaning. Reads nothing and checks nothing itself.
+
+A name that upstream chose otherwise is changed here and nowhere else.
+"""
+
+from enum import Enum
+
+from msgspec import Struct
+
+from gdsvc.settings import values
+
+# What this version can do. A later version switches a mode on by adding its name here and its fields to Settings.
+AVAILABLE = {
+    "--pool-discovery": ("registrations",),
+    "--registration-storage": ("memory",),
+}
+
+POOL_DISCOVERY = ("registrations", "karmada", "mcs")
+REGISTRATION_STORAGE = ("memory", "dynamodb", "kubernetes")
+LONGEST_LEASE_SECS = 86_400  # a pool that is dead for a day is listed no longer, whoever configured it
+LONGEST_SECS = 2**31 - 1  # timers overflow beyond
+
+
+class Heading(Enum):
+    """The four groups of --help."""
+
+    ALL = "all modes"
+    REGISTRATIONS = "with --pool-discovery registrations"
+    CLUSTERS = "with --pool-discovery karmada or mcs"
+    STORAGE = "with a --registration-storage other than memory"
+
+
+class Mode(Struct, frozen=True):
+    """A flag's modes: it may be set only where `flag` has one of `choices`. Help lists it under `heading`."""
+
+    flag: str
+    choices: tuple[str, ...]
+    heading: Heading
+
+    def __str__(self) -> str:
+        return f"{self.flag} {' or '.join(self.choices)}"
+
+
+class Flag(Struct, frozen=True, kw_only=True):
+    """One row. `default` is text, converted like any other; None leaves the field None, or () where repeatable."""
+
+    name: str
+    metavar: str
+    help: str
+    convert: values.Converter
+    default: str | None = None
+    only_with: Mode | None = None
+    repeatable: bool = False
+
+    @property
+    def heading(self) -> Heading:
+        return Heading.ALL if self.only_with is None else self.only_with.heading
+
+    @property
+    def variable(self) -> str:
+        """The environment twin: --log-level is GDSVC_LOG_LEVEL."""
+        return "GDSVC_" + self.name.removeprefix("--").replace("-", "_").upper()
+
+
+REGISTRATIONS = Mode("--pool-discovery", ("registrations",), Heading.REGISTRATIONS)
+CLUSTERS = Mode("--pool-discovery", ("karmada", "mcs"), Heading.CLUSTERS)
+DYNAMODB = Mode("--registration-storage", ("dynamodb",), Heading.STORAGE)
+KUBERNETES = Mode("--registration-storage", ("kubernetes",), Heading.STORAGE)
+
+ALL_MODES = (
+    Flag(
+        name="--listen",
+        metavar="HOST:PORT",
+        default="0.0.0.0:8080",
+        convert=values.listen,
+        help="Address to serve on; an IPv6 address stands in brackets, as in [::]:8080, which IPv6 clusters need. "
+        "Port 0 takes any free port.",
+    ),
+    Flag(
+        name="--tls-cert-path",
+        metavar="FILE",
+        convert=values.path,
+        help="PEM file with the certificate, its chain after it. Serves HTTPS, TLS 1.2 and later, instead of HTTP; "
+        "requires --tls-key-path.",
+    ),
+    Flag(
+        name="--tls-key-path",
+        metavar="FILE",
+        convert=values.path,
+        help="PEM file with the private key of the certificate, not encrypted; requires --tls-cert-path.",
+    ),
+    Flag(
+        name="--tls-client-ca-path",
+        metavar="FILE",
+        convert=values.path,
+        help="PEM file with the CA certificates whose clients are let in; others are refused in the TLS handshake. "
+        "Requires --tls-cert-path and --tls-key-path.",
+    ),
+    Flag(
+        name="--pool-discovery",
+        metavar="|".join(POOL_DISCOVERY),
+        default="registrations",
+        convert=values.one_of(*POOL_DISCOVERY),
+        help="Where the lists of pools and routers come from: from what registers with this service, or from the "
+        "EndpointSlices that Karmada or another Multi-Cluster Services implementation imports.",
+    ),
+    Flag(
+        name="--registration-storage",
+        metavar="|".join(REGISTRATION_STORAGE),
+        default="memory",
+        convert=values.one_of(*REGISTRATION_STORAGE),
+        help="Where registrations are kept: in this process, in a DynamoDB table, or in Kubernetes Lease objects. "
+        "Works with every --pool-discovery.",
+    ),
+    Flag(
+        name="--heartbeat-interval-secs",
+        metavar="N",
+        default="5",
+        convert=values.whole_number(1, LONGEST_LEASE_SECS - 1),
+        help="How often a pool is asked to register again, in whole seconds; below --lease-duration-secs.",
+    ),
+    Flag(
+        name="--lease-duration-secs",
+        metavar="N",
+        default="15",
+        convert=values.whole_number(2, LONGEST_LEASE_SECS),
+        help="How long a pool stays listed after its last registration, in whole seconds; above "
+        f"--heartbeat-interval-secs, at most {LONGEST_LEASE_SECS}. Three heartbeats let two of them be lost.",
+    ),
+    Flag(
+        name="--max-pools",
+        metavar="N",
+        convert=values.whole_number(1),
+        help="Most pools to list; a registration of one more is answered 429. Unset means no bound.",
+    ),
+    Flag(
+        name="--max-watchers",
+        metavar="N",
+        default="1000",
+        convert=values.whole_number(1, LONGEST_SECS),
+        help="Most watch streams at one time; one more is answered 429.",
+    ),
+    Flag(
+        name="--max-body-bytes",
+        metavar="N",
+        default="2097152",
+        convert=values.whole_number(1024),
+        help="Longest request body in bytes, at least 1024; a longer one is answered 413.",
+    ),
+    Flag(
+        name="--shutdown-grace-secs",
+        metavar="N",
+        default="20",
+        convert=values.whole_number(0, LONGEST_SECS),
+        help="How long requests in hand may take to finish after SIGTERM, in whole seconds. Stay below the pod's "
+        "terminationGracePeriodSeconds.",
+    ),
+    Flag(
+        name="--log-level",
+        metavar="trace|debug|info|warn|error",
+        default="info",
+        convert=values.log_level,
+        help="Least severe lines to write; trace is debug. The level of DYN_LOG, which may be a filter such as "
+        "info,hyper=warn, counts where neither this flag nor its variable is set.",
+    ),
+    Flag(
+        name="--log-format",
+        metavar="auto|json|console",
+        default="auto",
+        convert=values.one_of("auto", "json", "console"),
+        help="Shape of the lines on stderr: auto writes for people on a terminal and JSON elsewhere.",
+    ),
+)
+
+WITH_REGISTRATIONS = (
+    Flag(
+        name="--router",
+        metavar="ID=URL",
+        only_with=REGISTRATIONS,
+        repeatable=True,
+        convert=values.router,
+        help="A router replica that is always listed, for example --router ohio-0=http://10.0.0.7:8000; the URL has "
+        "no path, query, fragment or user. Repeatable; the variable holds several with white space between.",
+    ),
+)
+
+WITH_CLUSTERS = (
+    Flag(
+        name="--router-namespace",
+        metavar="NAME",
+        only_with=CLUSTERS,
+        convert=values.text,
+        help="Namespace of the router's Service. Set all three of --router-namespace, --router-service and "
+        "--router-port-name, or none: then no routers are found in the clusters.",
+    ),
+    Flag(
+        name="--router-service",
+        metavar="NAME",
+        only_with=CLUSTERS,
+        convert=values.text,
+        help="Name of the router's Service, for example global-router.",
+    ),
+    Flag(
+        name="--router-port-name",
+        metavar="NAME",
+        only_with=CLUSTERS,
+        convert=values.text,
+        help="Name of the TCP port of the router's Service: http, say.",
+    ),
+    Flag(
+        name="--pool-service-suffix",
+        metavar="SUFFIX",
+        only_with=CLUSTERS,
+        default="-pool-relay",
+        convert=values.text,
+        help="A Service whose name ends so belongs to a pool's relay; what is before it names the pool.",
+    ),
+    Flag(
+        name="--frontend-service-suffix",
+        metavar="SUFFIX",
+        only_with=CLUSTERS,
+        default="-frontend",
+        convert=values.text,
+        help="The Service named as the pool with this suffix holds the pool's frontends.",
+    ),
+    Flag(
+        name="--frontend-port-name",
+        metavar="NAME",
+        only_with=CLUSTERS,
+        default="http",
+        convert=values.text,
+        help="Name of the frontends' port; a Service with one port needs none of that name.",
+    ),
+    Flag(
+        name="--location",
+        metavar="CLUSTER=REGION[/ZONE]",
+        only_with=CLUSTERS,
+        repeatable=True,
+        convert=values.text,
+        help="Where a cluster stands, for example --location east=us-east-2/us-east-2a. Repeatable; the variable holds "
+        "several with white space between.",
+    ),
+    Flag(
+        name="--registrations",
+        metavar="join|off",
+        only_with=CLUSTERS,
+        default="join",
+        convert=values.one_of("join", "off"),
+        help="Whether registrations add model, capacity and location to the pools of the clusters, or are answered "
+        "501.",
+    ),
+    Flag(
+        name="--relist-interval-secs",
+        metavar="N",
+        only_with=CLUSTERS,
+        default="600",
+        convert=values.whole_number(1, LONGEST_LEASE_SECS),
+        help="How often everything is listed anew, in whole seconds, in case a watch lost an event.",
+    ),
+)
+
+WITH_STORAGE = (
+    Flag(
+        name="--dynamodb-table",
+        metavar="NAME",
+        only_with=DYNAMODB,
+        convert=values.text,
+        help="Table that holds the registrations; required with dynamodb.",
+    ),
+    Flag(
+        name="--dynamodb-region",
+        metavar="NAME",
+        only_with=DYNAMODB,
+        convert=values.text,
+        help="AWS region of the table, for example us-east-2. Unset means what AWS's own chain finds.",
+    ),
+    Flag(
+        name="--dynamodb-endpoint-url",
+        metavar="URL",
+        only_with=DYNAMODB,
+        convert=values.text,
+        help="Another endpoint than the region's own, for example http://127.0.0.1:8000 in a test.",
+    ),
+    Flag(
+        name="--dynamodb-poll-interval-secs",
+        metavar="N",
+        only_with=DYNAMODB,
+        default="2",
+        convert=values.whole_number(1, LONGEST_LEASE_SECS),
+        help="How often the table is read, in whole seconds.",
+    ),
+    Flag(
+        name="--kubernetes-namespace",
+        metavar="NAME",
+        only_with=KUBERNETES,
+        convert=values.text,
+        help="Namespace of the Lease objects. Unset means the pod's own.",
+    ),
+)
+
+SERVE_FLAGS = ALL_MODES + WITH_REGISTRATIONS + WITH_CLUSTERS + WITH_STORAGE

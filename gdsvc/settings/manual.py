@@ -1,0 +1,61 @@
+"""What --help and --version say: the table of flags, laid out by argparse for the width of the terminal."""
+
+import textwrap
+from argparse import ArgumentParser, HelpFormatter
+from collections.abc import Iterable
+from importlib.metadata import version
+
+from gdsvc.settings.flags import AVAILABLE, Flag, Heading, Mode
+
+EPILOG = (
+    "Each flag has an environment variable, named beside it: an empty one counts as unset, and the command line wins. "
+    "All faults of a command line are reported together, with exit code 2."
+)
+
+
+class _Formatter(HelpFormatter):
+    """argparse's own layout, but for the names of flags: they are never broken at a hyphen."""
+
+    def _split_lines(self, text: str, width: int) -> list[str]:
+        return textwrap.wrap(text, width, break_on_hyphens=False)
+
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        return textwrap.fill(text, width, initial_indent=indent, subsequent_indent=indent, break_on_hyphens=False)
+
+
+def version_text() -> str:
+    """Name and version of the installed distribution."""
+    return f"gdsvc {version('gdsvc')}"
+
+
+def help_text(prog: str, flags: Iterable[Flag]) -> str:
+    """The whole help, ending in a newline."""
+    parser = ArgumentParser(
+        prog=prog,
+        usage="%(prog)s [--flag VALUE | --flag=VALUE]...",
+        description="Serves the lists of live inference pools and router replicas over HTTP.",
+        epilog=EPILOG,
+        formatter_class=_Formatter,
+        add_help=False,
+    )
+    groups = {heading: parser.add_argument_group(heading.value) for heading in Heading}
+    groups[Heading.ALL].add_argument("-h", "--help", action="help", help="Show this help and exit.")
+    groups[Heading.ALL].add_argument("--version", action="version", help="Show the version and exit.")
+    for flag in flags:
+        metavar = flag.metavar.replace("%", "%%")
+        groups[flag.heading].add_argument(flag.name, metavar=metavar, help=_sentences(flag).replace("%", "%%"))
+    return parser.format_help()
+
+
+def _sentences(flag: Flag) -> str:
+    default = flag.default or "none"
+    text = f"{flag.help} (default: {default}; environment: {flag.variable})"
+    if flag.name in AVAILABLE:
+        text += f" This version has: {', '.join(AVAILABLE[flag.name])}."
+    elif flag.only_with is not None and not _is_available(flag.only_with):
+        text += f" Only with {flag.only_with}, not in this version yet."
+    return text
+
+
+def _is_available(mode: Mode) -> bool:
+    return any(choice in AVAILABLE[mode.flag] for choice in mode.choices)

@@ -1,0 +1,181 @@
+"""From argv and environ to one frozen Settings, or to all faults of both together.
+
+Decides which values win, which flags fit each other and the mode. What one text means is decided in values.
+"""
+
+import sys
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+from msgspec import Struct
+
+from gdsvc.settings import tls, values
+from gdsvc.settings.flags import AVAILABLE, SERVE_FLAGS, Flag, Mode
+from gdsvc.settings.manual import help_text, version_text
+from gdsvc.settings.sources import Given, merge, read_argv
+from gdsvc.settings.values import Expected, shown
+
+LEVEL_VARIABLE = "DYN_LOG"  # what the other programs of the fleet read their level from
+
+
+class Settings(Struct, frozen=True, kw_only=True):
+    """Everything that an operator can set, checked. Paths name files that passed their check at start."""
+
+    listen_host: str  # an IP address without brackets, or a name
+    listen_port: int  # 0 = any free port
+    tls_cert_path: Path | None
+    tls_key_path: Path | None
+    tls_client_ca_path: Path | None
+    pool_discovery: Literal["registrations", "karmada", "mcs"]
+    registration_storage: Literal["memory", "dynamodb", "kubernetes"]
+    heartbeat_interval_secs: int
+    lease_duration_secs: int
+    routers: tuple[tuple[str, str], ...]  # (id, base URL)
+    max_pools: int | None
+    max_watchers: int
+    max_body_bytes: int
+    shutdown_grace_secs: int
+    log_level: Literal["debug", "info", "warning", "error"]
+    log_format: Literal["auto", "json", "console"]
+
+
+class Usage(Exception):  # noqa: N818 - it ends a program with a hint, as a wrong usage does
+    """A command line that cannot be followed: `faults` holds one sentence for each reason, all of them."""
+
+    def __init__(self, faults: tuple[str, ...]) -> None:
+        super().__init__("; ".join(faults))
+        self.faults = faults
+
+
+def format_faults(faults: Sequence[str], prog: str = "gdsvc serve") -> str:
+    """The faults one a line and a hint, ending in a newline: for stderr, before exit code 2."""
+    return "".join(f"{line}\n" for line in (*faults, f"try '{prog} --help'"))
+
+
+def parse_serve(argv: Sequence[str], environ: Mapping[str, str], prog: str = "gdsvc serve") -> Settings:
+    """The settings of the discovery service. `argv` is without the program's name.
+
+    Raises Usage with all faults; SystemExit(0) after it printed what --help or --version asked for.
+    """
+    flags = {flag.name: flag for flag in SERVE_FLAGS}
+    line = read_argv(argv, flags)
+    if line.asked is not None:
+        sys.stdout.write(help_text(prog, SERVE_FLAGS) if line.asked == "--help" else f"{version_text()}\n")
+        raise SystemExit(0)
+    reading = _Reading(flags, merge(line, environ, flags), line.faults)
+    reading.read_modes()
+    reading.read_others()
+    reading.check_lease()
+    reading.check_routers()
+    reading.check_tls()
+    if reading.faults:
+        raise Usage(tuple(reading.faults))
+    return _settings(reading, environ)
+
+
+class _Reading:
+    """One command line while it is read: values by flag name so far, faults so far."""
+
+    def __init__(self, flags: Mapping[str, Flag], given: Mapping[str, Given], faults: list[str]) -> None:
+        self.flags = flags
+        self.given = given
+        self.faults = faults
+        self.values: dict[str, object] = {}
+
+    def label(self, name: str) -> str:
+        return self.given[name].label if name in self.given else name
+
+    def read_modes(self) -> None:
+        """The flags that choose a mode. One that this version lacks is a fault, but still chosen."""
+        for name, available in AVAILABLE.items():
+            self._read(self.flags[name])
+            mode = self.values.get(name)
+            if mode is not None and mode not in available:
+                has = ", ".join(available)
+                self.faults.append(f"{self.label(name)}: this version does not have {mode} yet, it has {has}")
+
+    def read_others(self) -> None:
+        for name, flag in self.flags.items():
+            if name not in AVAILABLE and self._fits_mode(flag):
+                self._read(flag)
+
+    def _fits_mode(self, flag: Flag) -> bool:
+        """Whether the flag is to be read: its mode is chosen and there. A fault where it is set for another mode."""
+        mode = flag.only_with
+        if mode is None:
+            return True
+        chosen = self.values.get(mode.flag)
+        if chosen is not None and chosen not in mode.choices and flag.name in self.given:
+            self.faults.append(self._misplaced(flag.name, mode, str(chosen)))
+        return chosen in mode.choices and chosen in AVAILABLE[mode.flag]
+
+    def _misplaced(self, name: str, mode: Mode, chosen: str) -> str:
+        return f"{self.label(name)}: expected only with {mode}, but {self.label(mode.flag)} is {chosen}"
+
+    def _read(self, flag: Flag) -> None:
+        """Converts what was given, else the default. A faulty flag leaves no value."""
+        given = self.given.get(flag.name)
+        default = () if flag.default is None else (flag.default,)
+        texts = default if given is None else given.texts
+        converted = [value for text in texts if (value := self._convert(flag, text)) is not None]
+        if flag.repeatable:
+            self.values[flag.name] = tuple(converted)
+        elif converted or given is None:
+            self.values[flag.name] = converted[0] if converted else None
+
+    def _convert(self, flag: Flag, text: str) -> object | None:
+        try:
+            return flag.convert(text)
+        except Expected as expected:
+            self.faults.append(f"{self.label(flag.name)}: {expected}, got {shown(text)}")
+            return None
+
+    def check_lease(self) -> None:
+        heartbeat, lease = "--heartbeat-interval-secs", "--lease-duration-secs"
+        beat, duration = self.values.get(heartbeat), self.values.get(lease)
+        if isinstance(beat, int) and isinstance(duration, int) and beat >= duration:
+            self.faults.append(
+                f"{self.label(heartbeat)}: expected less than {self.label(lease)}, got {beat} and {duration}"
+            )
+
+    def check_routers(self) -> None:
+        routers = msgspec.convert(self.values.get("--router", ()), tuple[tuple[str, str], ...])
+        label = self.label("--router")
+        for router_id, count in Counter(router_id for router_id, _ in routers).items():
+            if count > 1:
+                self.faults.append(f"{label}: expected each id once, got {shown(router_id)} {count} times")
+
+    def check_tls(self) -> None:
+        cert, key, ca = "--tls-cert-path", "--tls-key-path", "--tls-client-ca-path"
+        for name, others in ((cert, (key,)), (key, (cert,)), (ca, (cert, key))):
+            missing = [other for other in others if other not in self.given]
+            if name in self.given and missing:
+                self.faults.append(f"{self.label(name)}: expected together with {' and '.join(missing)}")
+        checks = ((cert, tls.check_certificates), (key, tls.check_key), (ca, tls.check_certificates))
+        passed = {name: path for name, check in checks if (path := self._checked_file(name, check)) is not None}
+        if cert in passed and key in passed:
+            self._checked_file(key, lambda path: tls.check_pair(passed[cert], path))
+
+    def _checked_file(self, name: str, check: Callable[[Path], None]) -> Path | None:
+        """The path of the flag if it is set and its file passes the check."""
+        path = self.values.get(name)
+        if not isinstance(path, Path):
+            return None
+        try:
+            check(path)
+        except Expected as expected:
+            self.faults.append(f"{self.label(name)}: {expected}, got {shown(str(path))}")
+            return None
+        return path
+
+
+def _settings(reading: _Reading, environ: Mapping[str, str]) -> Settings:
+    fields = {name.removeprefix("--").replace("-", "_"): value for name, value in reading.values.items()}
+    fields["listen_host"], fields["listen_port"] = msgspec.convert(fields["listen"], tuple[str, int])
+    fields["routers"] = fields["router"]
+    if "--log-level" not in reading.given:
+        fields["log_level"] = values.first_level(environ.get(LEVEL_VARIABLE, "")) or fields["log_level"]
+    return msgspec.convert(fields, Settings)
