@@ -15,7 +15,7 @@ import uvloop
 
 from gdsvc import logs, metrics
 from gdsvc._meter import RequestMeter
-from gdsvc.asgi.connections import open_sockets
+from gdsvc.asgi.connections import connections_to
 from gdsvc.asgi.server import ListenFailed, Server, Tls, raise_file_limit, slots_for
 from gdsvc.backends.memory import MemoryPoolStore, MemoryReplicaStore
 from gdsvc.backends.pulse import Pulse
@@ -64,7 +64,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         case []:
             sys.stderr.write(HELP)
             return 2
-        case [unknown, *_]:
+        case _:
+            unknown = arguments[0]
             sys.stderr.write(f"gdsvc: unknown command {unknown[:80]!r}; there is: serve\ntry 'gdsvc --help'\n")
             return 2
 
@@ -99,7 +100,7 @@ class Service:
         self._stop_asked = asyncio.Event()
         self._notice_secs = 0.0
         self._started_at = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-        self._sockets_of_our_own = 0
+        self._port = settings.listen_port
         self._slots = slots_for(settings.max_watchers, raise_file_limit())
         lease = Lease(settings.heartbeat_interval_secs, settings.lease_duration_secs)
         self._changes = ChangeLog()
@@ -123,7 +124,7 @@ class Service:
                 app, settings.listen_host, settings.listen_port, tls=tls, connection_slots=self._slots, grace=0.0
             )
             async with server, Pulse(self._clock, (self._pools, self._routers, self._changes)):
-                self._sockets_of_our_own = open_sockets()
+                self._port = server.port
                 log.info(
                     "service.listening",
                     host=settings.listen_host,
@@ -173,7 +174,7 @@ class Service:
             yield metrics.LIST_ENCODINGS, count, coding
         yield metrics.STALLS, self._clock.stalls
         yield metrics.STALLED_SECONDS, self._clock.stalled_secs
-        yield metrics.CONNECTIONS, max(0, open_sockets() - self._sockets_of_our_own)
+        yield metrics.CONNECTIONS, connections_to(self._port)
         yield metrics.CONNECTION_SLOTS, self._slots
 
     def _not_ready(self) -> tuple[str, ...]:

@@ -59,7 +59,9 @@ class ScrapeCollector(Collector):
             for family, value, *label in reader():
                 if family.name not in families:
                     kind = CounterMetricFamily if family.kind == "counter" else GaugeMetricFamily
-                    families[family.name] = kind(family.name, family.help, labels=[family.label] if family.label else [])
+                    families[family.name] = kind(
+                        family.name, family.help, labels=[family.label] if family.label else []
+                    )
                 families[family.name].add_metric(label, value)
         yield from families.values()
         yield from self._requests()
@@ -72,7 +74,9 @@ class ScrapeCollector(Collector):
             requests.add_metric([route, method, status], count)
         yield requests
         durations = HistogramMetricFamily(
-            "gdsvc_http_request_duration_seconds", "From the request's head to the last byte handed over.", labels=["route"]
+            "gdsvc_http_request_duration_seconds",
+            "From the request's head to the last byte handed over.",
+            labels=["route"],
         )
         bounds = [*map(str, BOUNDS), "+Inf"]
         for route, cumulative, seconds in self._meter.durations():

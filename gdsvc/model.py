@@ -6,7 +6,7 @@ Decides validity, the pool id and the one normalised encoding. Knows no clock, n
 import re
 from collections.abc import Mapping
 from ipaddress import AddressValueError, IPv6Address
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import msgspec
 from blake3 import blake3
@@ -29,7 +29,7 @@ _IPV4 = re.compile(r"(?:(?:25[0-5]|2[0-4]\d|1\d\d|[1-9]?\d)(?:\.(?!$)|$)){4}", r
 _BASE_URL = re.compile(r"https?://(?:\[([0-9a-f:.]+)\]|([a-z0-9][a-z0-9._-]*))(?::([0-9]{1,5}))?/?", re.ASCII | re.I)
 
 
-def text_fault(text: str) -> str | None:
+def text_fault(text: str) -> str | None:  # noqa: PLR0911  one return for each rule
     """What was expected where `text` is no name (a member of a key, a router's id); None where it is one."""
     if not text:
         return "expected a non-empty string"
@@ -54,10 +54,7 @@ def base_url_fault(text: str) -> str | None:
     ipv6, host, port = match.groups()
     if port is not None and not 1 <= int(port) <= 65535:
         return "expected a port from 1 to 65535"
-    if ipv6 is None:
-        valid = host.strip("0123456789.") or _IPV4.fullmatch(host)
-    else:
-        valid = _is_ipv6(ipv6)
+    valid = _is_ipv6(ipv6) if ipv6 else host.strip("0123456789.") or _IPV4.fullmatch(host)
     return None if valid else "expected a valid IP address or a host name"
 
 
@@ -244,22 +241,29 @@ def decode_json(body: bytes) -> Any:
 
 def _set_extra_aside(document: Any, known: frozenset[str], dropped: frozenset[str] = frozenset()) -> None:
     """Moves the members outside `known` into one member `extra`, which is where the Structs keep them."""
-    if type(document) is dict and not document.keys() <= known:
-        extra = {name: document.pop(name) for name in document.keys() - known}
-        for name in dropped & extra.keys():
-            del extra[name]
-        if extra:
-            document["extra"] = extra
+    if not isinstance(document, dict):
+        return
+    members = cast(dict[str, Any], document)
+    if members.keys() <= known:
+        return
+    extra = {name: members.pop(name) for name in members.keys() - known}
+    for name in dropped & extra.keys():
+        del extra[name]
+    if extra:
+        members["extra"] = extra
 
 
 def _prepare(document: Any, known: frozenset[str], dropped: frozenset[str] = frozenset()) -> None:
-    _set_extra_aside(document, known, dropped)
-    if type(document) is dict:
-        _set_extra_aside(document.get("location"), _LOCATION_MEMBERS)
-        _set_extra_aside(document.get("capacity"), _CAPACITY_MEMBERS)
-        for name in ("frontends", "capabilities"):
-            if document.get(name, ()) is None:  # null is how an absent list may be written
-                del document[name]
+    """Makes of a decoded document what the Structs are converted from."""
+    if not isinstance(document, dict):
+        return
+    members = cast(dict[str, Any], document)
+    _set_extra_aside(members, known, dropped)
+    _set_extra_aside(members.get("location"), _LOCATION_MEMBERS)
+    _set_extra_aside(members.get("capacity"), _CAPACITY_MEMBERS)
+    for name in ("frontends", "capabilities"):
+        if members.get(name, ()) is None:  # null is how an absent list may be written
+            del members[name]
 
 
 def _convert(document: Any, kind: type[T]) -> T:

@@ -1,22 +1,26 @@
-"""Counts the sockets of this process: an ASGI app cannot see idle connections, and granian does not tell."""
+"""Counts client connections: an ASGI app cannot see the idle ones, and granian does not tell."""
 
 import os
-import stat
-from pathlib import Path
-
-_DESCRIPTORS = Path("/proc/self/fd")
+import socket
 
 
-def open_sockets() -> int:
-    """Sockets this process holds; 0 where the system has no /proc. Takes about a microsecond for each descriptor."""
-    count = 0
+def connections_to(port: int) -> int:
+    """Connected sockets of this process whose local port is `port`; 0 where the system has no /proc.
+
+    Two system calls for each open descriptor: for scrapes, not for requests.
+    """
     try:
-        names = os.listdir(_DESCRIPTORS)
+        descriptors = [entry.name for entry in os.scandir("/proc/self/fd")]
     except OSError:
         return 0
-    for name in names:
-        try:
-            count += stat.S_ISSOCK(os.fstat(int(name)).st_mode)
-        except OSError:  # closed since it was listed
-            continue
-    return count
+    return sum(_is_connection(int(descriptor), port) for descriptor in descriptors)
+
+
+def _is_connection(descriptor: int, port: int) -> bool:
+    borrowed = socket.socket(socket.AF_INET, socket.SOCK_STREAM, 0, fileno=descriptor)
+    try:
+        return borrowed.getsockname()[1] == port and bool(borrowed.getpeername())
+    except (OSError, IndexError, TypeError):  # a file, a listener, another kind of socket, closed since it was listed
+        return False
+    finally:
+        borrowed.detach()  # its owner closes it

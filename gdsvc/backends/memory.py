@@ -51,7 +51,10 @@ class LeasedStore(Generic[Item, Key]):
         self._index = PoolIndex(secrets.randbits(64))
         self._fanout: Fanout[Upserted[Item] | Removed[Key]] = Fanout()
         self._completeness = Completeness.ESTIMATED
-        self.new = self.changed = self.deregistered = self.conflicts = 0
+        self.new = 0
+        self.changed = 0
+        self.deregistered = 0
+        self.conflicts = 0
 
     # -- what differs between the members
 
@@ -108,7 +111,9 @@ class LeasedStore(Generic[Item, Key]):
     def sources(self) -> tuple[Source, ...]:
         """Registrations are the one source here."""
         complete = self._completeness is Completeness.EXACT
-        detail = "every member alive has had a lease's time to register" if complete else "less than a lease since start"
+        detail = (
+            "every member alive has had a lease's time to register" if complete else "less than a lease since start"
+        )
         return (Source(f"{self._kind}-registrations", complete, self._started_at, detail),)
 
     async def list(self) -> Snapshot[Item]:
@@ -219,7 +224,7 @@ class MemoryPoolStore(LeasedStore[PoolListing, PoolKey]):
             self._fanout.publish(Upserted(listing))
 
     def _change(self, key: bytes, listing: PoolListing, encoded: bytes, latest: bytes, now: float) -> None:
-        """Shows the new payload, at once or, where relays dispute the key, when the one before was shown long enough."""
+        """Shows the new payload, at once or, where relays dispute the key, once the last was shown long enough."""
         self.changed += 1
         payloads = self._payloads.setdefault(key, Payloads(self._ttl))
         self._payloads.move_to_end(key)

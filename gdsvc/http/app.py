@@ -5,7 +5,6 @@ What the routes answer is in the sibling modules; the table that joins them is i
 
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any
 
 from msgspec import Struct
 
@@ -71,7 +70,7 @@ class RouteTable:
 
 
 class App:
-    """`app(scope, receive, send)` for one request. `meter` knows the routes of `table` in order, and one for no route."""
+    """`app(scope, receive, send)` for one request. `meter` has the routes of `table` in order, then one for no route."""
 
     def __init__(self, table: RouteTable, meter: RequestMeter) -> None:
         self._table = table
@@ -80,8 +79,6 @@ class App:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answers one request; never raises for anything that a caller sends."""
-        if scope["type"] != "http":
-            return
         started_at = time.perf_counter()
         method = scope["method"]
         found = self._table.find(scope["raw_path"])
@@ -95,7 +92,7 @@ class App:
                 await refuse_body(send, receive, response)
                 self._record(found, method, response, started_at)
                 return
-        except Exception:  # noqa: BLE001  the last line of defence: logged whole, the caller learns nothing
+        except Exception:
             log.exception("http.handler_failed", method=method, route=found.route.path if found else None)
             response = internal_problem()
         await respond(send, response, head=method == "HEAD")
@@ -124,5 +121,3 @@ def _before_body(error: GdsvcError, found: _Found | None) -> bool:
 def _announces_body(scope: Scope) -> bool:
     length = header(scope, b"content-length")
     return header(scope, b"transfer-encoding") is not None or length not in (None, b"0")
-
-

@@ -147,7 +147,9 @@ _POOL_KEY = [
 
 PATHS: Json = {
     "/pools": {
-        "get": _list("Pool", "Every pool whose lease holds", [_filter_parameter(n) for n in ("model", "region", "site_id")]),
+        "get": _list(
+            "Pool", "Every pool whose lease holds", [_filter_parameter(n) for n in ("model", "region", "site_id")]
+        ),
         "post": _register("Pool", "PoolRegistration", "Register a pool, or renew its lease", 429),
     },
     "/pools/{site_id}/{namespace}/{dgd_name}": {"delete": _deregister("Pool", _POOL_KEY)},

@@ -1,11 +1,10 @@
 """Joins paths and handlers; openapi.py describes the same paths, and a test holds the two together."""
 
-from gdsvc.http.app import Route, RouteTable
+from gdsvc.http.app import Handler, Route, RouteTable
 from gdsvc.http.health import HealthRoutes
 from gdsvc.http.openapi import OpenApiRoute
 from gdsvc.http.pools import PoolRoutes
 from gdsvc.http.routers import RouterRoutes
-
 
 POOLS = "/pools"
 POOL = "/pools/{site_id}/{namespace}/{dgd_name}"
@@ -22,7 +21,7 @@ PATHS = (POOLS, POOL, ROUTERS, ROUTER, LIVE, READY, HEALTH, METRICS, OPENAPI)
 
 def route_table(pools: PoolRoutes, routers: RouterRoutes, health: HealthRoutes, openapi: OpenApiRoute) -> RouteTable:
     """Every route of the discovery service."""
-    handlers = {
+    handlers: dict[str, dict[str, Handler]] = {
         POOLS: {"GET": pools.list, "POST": pools.register},
         POOL: {"DELETE": pools.deregister},
         ROUTERS: {"GET": routers.list, "POST": routers.register},

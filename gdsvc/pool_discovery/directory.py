@@ -8,8 +8,8 @@ from msgspec import Struct
 from gdsvc.model import PoolKey, PoolListing, RouterReplica
 from gdsvc.pool_discovery.watch import Completeness, Event, Snapshot
 
-Item = TypeVar("Item", covariant=True)
-Key = TypeVar("Key", covariant=True)
+Item = TypeVar("Item")
+Key = TypeVar("Key")
 
 
 class Directory(Protocol[Item, Key]):

@@ -4,11 +4,11 @@ from typing import Protocol, TypeVar
 
 from gdsvc.model import Lease, PoolKey, PoolRegistration, RouterReplica
 
-Payload = TypeVar("Payload", contravariant=True)
-Key = TypeVar("Key", contravariant=True)
+Payload_contra = TypeVar("Payload_contra", contravariant=True)
+Key_contra = TypeVar("Key_contra", contravariant=True)
 
 
-class Registrar(Protocol[Payload, Key]):
+class Registrar(Protocol[Payload_contra, Key_contra]):
     """Writes. A registration is also the heartbeat: it holds for the lease that is granted, then it must come again."""
 
     @property
@@ -23,14 +23,14 @@ class Registrar(Protocol[Payload, Key]):
         """
         ...
 
-    async def register(self, payload: Payload, body: bytes | None = None) -> Lease:
+    async def register(self, payload: Payload_contra, body: bytes | None = None) -> Lease:
         """Registers or renews `payload`; `body`, the bytes it came in, makes the next `renew` possible.
 
         Raises LimitReached, Conflict, Unavailable.
         """
         ...
 
-    async def deregister(self, key: Key) -> bool:
+    async def deregister(self, key: Key_contra) -> bool:
         """Takes the registration out at once; False where there was none. Raises Conflict, Unavailable."""
         ...
 
