@@ -26,7 +26,7 @@ LEVELS = {"debug": 10, "info": 20, "warning": 30, "error": 40, "critical": 50}
 MAX_FIELD_CHARACTERS = 1_000
 MAX_TRACEBACK_CHARACTERS = 8_000  # its end is kept: the error and the frames next to it
 MAX_ITEMS, MAX_DEPTH = 20, 3  # of lists and mappings in a field: what is looked at, before it is cut
-STALL_MS = 20  # longest wait for a reader of stderr before a line is dropped; leases bear this much
+STALL_MS, PATIENCE_SECS = 20, 1.0  # a full pipe is waited for this long, this often at most; leases bear 2 %
 ATOMIC_BYTES = 4096  # PIPE_BUF of Linux: a pipe that polls as writable takes this much without blocking
 
 _SECRET_WORDS = frozenset(("authorization", "password", "token", "secret"))  # not "tokens": those are counted
@@ -80,7 +80,6 @@ def configure(level: str, format: Literal["auto", "json", "console"], stream: Te
     stream = sys.stderr if stream is None else stream
     console = format == "console" or (format == "auto" and _is_terminal(stream))
     _output.point(LEVELS[level], _console_line if console else _json_line, Pipe(stream))
-    _processors[:] = [_output.process]  # in place: loggers that are in use hold this list
     structlog.configure(
         processors=_processors,
         wrapper_class=structlog.make_filtering_bound_logger(logging.NOTSET),  # Logger and _Output filter
@@ -108,6 +107,7 @@ class Pipe:
         self.dropped = 0  # lines since the last that went through
         self._stream = stream
         self._torn = False  # the last line went out in part
+        self._patient_at = 0.0  # monotonic time from which a wait is affordable again
         self._descriptor = _descriptor(stream)
         self._poll = select.poll()
         if self._descriptor is not None:
@@ -130,15 +130,21 @@ class Pipe:
         return True
 
     def _write_to(self, descriptor: int, line: str) -> bool:
-        """Waits a little for the reader, once: while lines are being dropped, no later one waits again."""
         rest = line.encode(errors="backslashreplace")
         if self._torn:
             rest = b"\n" + rest
-        patience = time.monotonic() + (0 if self.dropped else STALL_MS / 1000)
-        while rest and self._poll.poll(max(0.0, patience - time.monotonic()) * 1000):
+        while rest and (self._poll.poll(0) or self._wait()):
             rest = rest[os.write(descriptor, rest[:ATOMIC_BYTES]) :]
             self._torn = bool(rest)
         return not rest
+
+    def _wait(self) -> bool:
+        """Whether a reader that is behind made room in time. Asked seldom: a slow reader must not slow the service."""
+        now = time.monotonic()
+        if now < self._patient_at:
+            return False
+        self._patient_at = now + PATIENCE_SECS
+        return bool(self._poll.poll(STALL_MS))
 
 
 class _Output:
@@ -341,4 +347,4 @@ def _descriptor(stream: TextIO | None) -> int | None:
 
 
 _output = _Output()  # one a process, as there is one stderr
-_processors: list[Any] = []
+_processors = [_output.process]  # one list for good: loggers in use hold it, and structlog's capture_logs changes it

@@ -25,6 +25,8 @@ LEAST_SLOTS: Final = 8192  # idle keep-alives of a fleet, beside the watchers
 _IDLE_CONNECTIONS: Final = 7168  # kept free of watchers, so that these never delay a heartbeat
 _RESERVED_FILES: Final = 256  # our own: standard streams, upstream connections, TLS handshakes (they hold no slot yet)
 _IDLE_MILLISECONDS: Final = 60_000  # granian's most; above two heartbeats, or every one of them would connect anew
+_SETTLE_SECONDS: Final = 0.25  # of the grace, kept to end by force what did not end in time
+_REQUEST_COROUTINE: Final = "future_watcher"  # granian's wrapper of each call of the app
 _TURNS_TO_START: Final = 4  # of the loop: serve(), its worker's task, and whatever a failed start wakes
 
 
@@ -124,22 +126,37 @@ class Server:
         """
         serving = self._entered()
         loop = asyncio.get_running_loop()
-        deadline = loop.time() + grace
-        await asyncio.wait({serving}, timeout=min(notice, grace))
+        settle = min(_SETTLE_SECONDS, grace / 4)
+        deadline = loop.time() + grace - settle
+        await asyncio.wait({serving}, timeout=min(notice, grace - settle))
         self._stopping = self._stopping or not serving.done()
         self.listening.clear()
         self._granian.stop()
         await asyncio.wait({serving}, timeout=max(0.0, deadline - loop.time()))
         finished = serving.done()
+        await _end_requests(serving, settle if finished else 0.0, settle)
         serving.cancel()
         await asyncio.wait({serving})
         await asyncio.sleep(0)  # granian's watcher of its own task ends one turn later
-        return finished and serving.exception() is None
+        return finished and not serving.cancelled() and serving.exception() is None
 
     def _entered(self) -> asyncio.Task[None]:
         if self._serving is None:
             raise RuntimeError("the server was not entered")
         return self._serving
+
+
+async def _end_requests(serving: asyncio.Task[None], patience: float, settle: float) -> None:
+    """Cancel the requests that are still there after `patience` seconds, then let granian see it, `settle` at most.
+
+    There may be some although granian has finished: with it gone, a receive() under way never returns.
+    """
+    requests = {task for task in asyncio.all_tasks() if getattr(task.get_coro(), "__name__", "") == _REQUEST_COROUTINE}
+    if requests:
+        await asyncio.wait(requests, timeout=patience)
+    for request in requests:
+        request.cancel()
+    await asyncio.wait({serving, *requests}, timeout=settle)
 
 
 class _Granian(EmbeddedServer):
@@ -159,11 +176,12 @@ class _Granian(EmbeddedServer):
 
 
 class _GranianLog(logging.Handler):
-    """Passes granian's lines on to the logger `granian`: its errors as they are, all its news at debug."""
+    """Passes granian's lines on to the logger `granian`: errors as they are, its news and our cancelling at debug."""
 
     def emit(self, record: logging.LogRecord) -> None:
         target = logging.getLogger("granian")
-        if record.levelno < logging.ERROR:
+        cause = record.getMessage().rpartition("\n")[2]  # granian writes the trace of a failed request into the text
+        if record.levelno < logging.ERROR or cause.startswith("CancelledError"):
             record.levelno, record.levelname = logging.DEBUG, "DEBUG"
         if target.isEnabledFor(record.levelno):
             target.handle(record)

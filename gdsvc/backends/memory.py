@@ -51,10 +51,10 @@ class LeasedStore(Generic[Item, Key]):
         self._index = PoolIndex(secrets.randbits(64))
         self._fanout: Fanout[Upserted[Item] | Removed[Key]] = Fanout()
         self._completeness = Completeness.ESTIMATED
-        self.new = 0
-        self.changed = 0
-        self.deregistered = 0
-        self.conflicts = 0
+        self.new: int = 0
+        self.changed: int = 0
+        self.deregistered: int = 0
+        self.conflicts: int = 0
 
     # -- what differs between the members
 
@@ -139,6 +139,7 @@ class LeasedStore(Generic[Item, Key]):
         return self._index.renew(body, self._clock.now(), self._ttl)
 
     def _deregister(self, key: bytes) -> bool:
+        self.advance()  # what has lapsed is not there to be taken out
         if not self._index.remove(key):
             return False
         self.deregistered += 1

@@ -70,7 +70,7 @@ class RouteTable:
 
 
 class App:
-    """`app(scope, receive, send)` for one request. `meter` has the routes of `table` in order, then one for no route."""
+    """`app(scope, receive, send)` for one request. `meter` has the routes of `table` in order, then "other"."""
 
     def __init__(self, table: RouteTable, meter: RequestMeter) -> None:
         self._table = table

@@ -1,7 +1,8 @@
-"""Answers list requests: entity tags, content codings, and each list body made and compressed once a revision."""
+"""Answers list requests: entity tags, content codings, and bodies made and compressed once a revision at most."""
 
 import asyncio
 import gzip
+from collections import OrderedDict
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final
@@ -13,62 +14,47 @@ import zstandard
 from gdsvc.asgi.negotiation import Coding, content_coding, none_match
 from gdsvc.asgi.responses import Response
 from gdsvc.asgi.types import Scope, header
-from gdsvc.pool_discovery.directory import EVERYTHING, EncodedDirectory, EncodedList, Filter
+from gdsvc.pool_discovery.directory import EVERYTHING, EncodedDirectory, Filter
 from gdsvc.pool_discovery.watch import Completeness
 
 COMPRESSED_FROM: Final = 1024  # bytes; below that the headers cost more than is saved
 OFF_LOOP_FROM: Final = 64 * 1024  # bytes; below that a body is made and compressed in well under a millisecond
-FILTERS_KEPT: Final = 64  # lists by filter that are kept for the current revision,
-FILTERED_BYTES_KEPT: Final = 64 * 1024 * 1024  # and their bytes before compression, in all
+FILTERS_KEPT: Final = 64  # lists by filter that are kept,
+FILTERED_BYTES_KEPT: Final = 64 * 1024 * 1024  # and the bytes of their bodies, in all codings
 ZSTD_LEVEL: Final = 3
 GZIP_LEVEL: Final = 5  # 6 takes half as long again for one part in a hundred
 
 _ENCODER = msgspec.json.Encoder()
 
 
-class _ListBody:
-    """The body of one list at one revision, in every coding it was asked for; each is made once."""
+class _Made(msgspec.Struct, frozen=True):
+    """A list body as it was made for one revision, and the responses that give it."""
 
-    def __init__(self, lists: "Lists", parts: EncodedList, head: bytes, tail: bytes) -> None:
-        self._lists = lists
-        self._parts = parts
-        self._head = head
-        self._tail = tail
-        self.size = len(head) + parts.size + len(tail)
-        self._made: dict[Coding, asyncio.Task[bytes]] = {}
-        self._done: dict[Coding, bytes] = {}
+    revision: int
+    full: Response
+    unchanged: Response
+    etag: bytes
 
-    async def coded(self, coding: Coding) -> bytes:
-        """The body in `coding`; who asks while it is being made waits for the same one."""
-        done = self._done.get(coding)
-        if done is not None:
-            return done
-        task = self._made.get(coding)
-        if task is None:
-            task = self._made[coding] = asyncio.create_task(self._make(coding))
-        try:
-            return await asyncio.shield(task)
-        finally:
-            self._made.pop(coding, None)
 
-    async def _make(self, coding: Coding) -> bytes:
-        if coding == "identity":
-            body = await self._lists.run(self.size, self._join)
-        else:
-            plain = await self.coded("identity")
-            body = await self._lists.run(self.size, lambda: _COMPRESSORS[coding](plain))
-        self._lists.encodings[coding] += 1
-        self._done[coding] = body
-        return body
+class _List:
+    """One list (all, or what a filter leaves): its newest body in each coding that was asked for."""
 
-    def _join(self) -> bytes:
-        return self._parts.join(self._head, self._tail)
+    def __init__(self, where: Filter) -> None:
+        self.where = where
+        self.made: dict[Coding, _Made] = {}
+        self.making = asyncio.Lock()
+
+    @property
+    def kept_bytes(self) -> int:
+        """What the bodies take."""
+        return sum(len(made.full.body) for made in self.made.values())
 
 
 class Lists:
     """The lists of one directory. `member` is the name of their array, `epoch` tells this process from others.
 
-    Bodies above OFF_LOOP_FROM are made in `executor`, so that heartbeats do not wait for them.
+    Bodies above OFF_LOOP_FROM are made in `executor`, so that heartbeats do not wait for them. While one is made, who
+    comes waits for the next, which serves all of them: a list that changes all the time is never made twice at once.
     """
 
     def __init__(self, directory: EncodedDirectory, member: str, epoch: str, executor: ThreadPoolExecutor) -> None:
@@ -76,45 +62,73 @@ class Lists:
         self._member = member
         self._epoch = epoch
         self._executor = executor
-        self._revision = -1
-        self._bodies: dict[Filter, _ListBody] = {}
-        self._filtered_bytes = 0
+        self._all = _List(EVERYTHING)
+        self._filtered: OrderedDict[Filter, _List] = OrderedDict()  # the one used last is the last
         self.encodings: dict[Coding, int] = {"identity": 0, "zstd": 0, "gzip": 0}
 
     async def respond(self, scope: Scope, where: Filter = EVERYTHING) -> Response:
         """The list of what matches `where`, or 304. Raises Unavailable before the directory's first sync."""
-        revision, completeness = self._directory.view()
-        body = self._body(revision, completeness, where)
-        coding = content_coding(header(scope, b"accept-encoding")) if body.size >= COMPRESSED_FROM else "identity"
-        etag = self._etag(revision, coding, where)
-        headers = [(b"etag", etag), (b"vary", b"accept-encoding")]
+        revision, _ = self._directory.view()
+        wanted = content_coding(header(scope, b"accept-encoding"))
+        members = self._list(where)
+        made = members.made.get(wanted)
+        if made is None or made.revision < revision:
+            made = await self._make(members, wanted, revision)
         if_none_match = header(scope, b"if-none-match")
-        if if_none_match is not None and none_match(if_none_match, etag):
-            return Response(304, headers=tuple(headers))
-        if coding != "identity":
-            headers.append((b"content-encoding", coding.encode()))
-        return Response(200, await body.coded(coding), headers=tuple(headers))
+        if if_none_match is not None and none_match(if_none_match, made.etag):
+            return made.unchanged
+        return made.full
 
-    async def run(self, size: int, make: Callable[[], bytes]) -> bytes:
-        """`make()`, here or, where `size` is large, in the executor."""
+    def _list(self, where: Filter) -> _List:
+        if where == EVERYTHING:
+            return self._all
+        members = self._filtered.get(where)
+        if members is None:
+            members = self._filtered[where] = _List(where)
+        self._filtered.move_to_end(where)
+        return members
+
+    async def _make(self, members: _List, wanted: Coding, at_least: int) -> _Made:
+        async with members.making:
+            made = members.made.get(wanted)
+            if made is not None and made.revision >= at_least:  # made while this request waited
+                return made
+            revision, completeness = self._directory.view()
+            plain = members.made.get("identity")
+            if plain is None or plain.revision < revision:
+                parts, envelope = self._directory.encoded(members.where), self._envelope(completeness)
+                size = parts.size + sum(map(len, envelope))
+                plain = await self._coded("identity", revision, members, size, lambda: parts.join(*envelope))
+            body, size = plain.full.body, len(plain.full.body)
+            made = plain
+            if wanted != "identity" and size >= COMPRESSED_FROM:
+                made = await self._coded(wanted, revision, members, size, lambda: _COMPRESSORS[wanted](body))
+            members.made[wanted] = made
+            self._drop_beyond_limits()
+            return made
+
+    async def _coded(
+        self, coding: Coding, revision: int, members: _List, size: int, make: Callable[[], bytes]
+    ) -> _Made:
+        """Runs `make`, here or, where it has much to do, in the executor; the body and its responses."""
         if size < OFF_LOOP_FROM:
-            return make()
-        return await asyncio.get_running_loop().run_in_executor(self._executor, make)
+            body = make()
+        else:
+            body = await asyncio.get_running_loop().run_in_executor(self._executor, make)
+        self.encodings[coding] += 1
+        etag = self._etag(revision, coding, members.where)
+        headers = ((b"etag", etag), (b"vary", b"accept-encoding"))
+        coded = () if coding == "identity" else ((b"content-encoding", coding.encode()),)
+        made = _Made(revision, Response(200, body, headers=(*headers, *coded)), Response(304, headers=headers), etag)
+        members.made[coding] = made
+        return made
 
-    def _body(self, revision: int, completeness: Completeness, where: Filter) -> _ListBody:
-        if revision != self._revision:
-            self._revision = revision
-            self._bodies.clear()
-            self._filtered_bytes = 0
-        body = self._bodies.get(where)
-        if body is None:
-            body = _ListBody(self, self._directory.encoded(where), *self._envelope(completeness))
-            if where == EVERYTHING:
-                self._bodies[where] = body
-            elif len(self._bodies) < FILTERS_KEPT and self._filtered_bytes + body.size <= FILTERED_BYTES_KEPT:
-                self._bodies[where] = body
-                self._filtered_bytes += body.size
-        return body
+    def _drop_beyond_limits(self) -> None:
+        """Forgets the filters that were not asked for longest."""
+        kept = sum(members.kept_bytes for members in self._filtered.values())
+        while self._filtered and (len(self._filtered) > FILTERS_KEPT or kept > FILTERED_BYTES_KEPT):
+            _, dropped = self._filtered.popitem(last=False)
+            kept -= dropped.kept_bytes
 
     def _envelope(self, completeness: Completeness) -> tuple[bytes, bytes]:
         member = self._member.encode()

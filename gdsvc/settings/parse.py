@@ -42,7 +42,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     log_format: Literal["auto", "json", "console"]
 
 
-class Usage(Exception):  # noqa: N818 - it ends a program with a hint, as a wrong usage does
+class Usage(Exception):
     """A command line that cannot be followed: `faults` holds one sentence for each reason, all of them."""
 
     def __init__(self, faults: tuple[str, ...]) -> None:

@@ -31,7 +31,7 @@ _LEVELS = {
 Converter = Callable[[str], object]
 
 
-class Expected(ValueError):  # noqa: N818 - reads as the start of its own message
+class Expected(ValueError):
     """A text that is no value of its flag; str() says what was expected."""
 
 
@@ -124,11 +124,11 @@ def _is_unicode(value: str) -> bool:
 
 
 def _is_ipv6(host: str) -> bool:
+    """An IPv6 address, without a zone: those hold whatever text one likes."""
     try:
-        IPv6Address(host)
+        return IPv6Address(host).scope_id is None
     except ValueError:
         return False
-    return True
 
 
 def _is_host(host: str) -> bool:
