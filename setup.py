@@ -33,6 +33,9 @@ class BuildCython(build_ext):
                 "wraparound": False,
                 "initializedcheck": False,
                 "cdivision": True,
+                "binding": False,  # plain C methods: a renewal by call costs 15 to 20 % less
+                "embedsignature": True,
+                "embedsignature.format": "clinic",  # __text_signature__, which inspect and mypy.stubtest compare
                 "linetrace": TRACE,
             },
         )

@@ -1,5 +1,8 @@
 from typing import final
 
+from typing_extensions import disjoint_base
+
+@disjoint_base  # a C layout: no class can inherit from this and from another such
 class LeaseEntry:
     def __init__(self, item: object = None) -> None: ...
     @property

@@ -12,6 +12,8 @@ import msgspec
 from blake3 import blake3
 from msgspec import UNSET, Struct, UnsetType
 
+from gdsvc import _wire
+from gdsvc._wire import id_material, plain_base_urls, plain_names
 from gdsvc.errors import Invalid, NotJson
 
 MAX_NAME_BYTES = 253  # the longest DNS name, which bounds every Kubernetes object name
@@ -29,12 +31,10 @@ _IPV4 = re.compile(r"(?:(?:25[0-5]|2[0-4]\d|1\d\d|[1-9]?\d)(?:\.(?!$)|$)){4}", r
 _BASE_URL = re.compile(r"https?://(?:\[([0-9a-f:.]+)\]|([a-z0-9][a-z0-9._-]*))(?::([0-9]{1,5}))?/?", re.ASCII | re.I)
 
 
-def text_fault(text: str) -> str | None:  # noqa: PLR0911  one return for each rule
+def text_fault(text: str) -> str | None:
     """What was expected where `text` is no name (a member of a key, a router's id); None where it is one."""
     if not text:
         return "expected a non-empty string"
-    if len(text) <= MAX_NAME_BYTES and text.isascii() and text.isprintable() and text[0] != " " != text[-1]:
-        return None
     if len(text.encode(errors="surrogatepass")) > MAX_NAME_BYTES:
         return f"expected at most {MAX_NAME_BYTES} bytes of UTF-8"
     if _CONTROL.search(text):
@@ -69,7 +69,7 @@ def _is_ipv6(text: str) -> bool:
 # ------------------------------------------------------------------------------------------------------- types
 
 
-class PoolKey(Struct, frozen=True, order=True):
+class PoolKey(Struct, frozen=True, order=True, forbid_unknown_fields=True):
     """Names one pool: the site it runs in, its Kubernetes namespace and its deployment. Raises Invalid."""
 
     site_id: str
@@ -77,6 +77,8 @@ class PoolKey(Struct, frozen=True, order=True):
     dgd_name: str
 
     def __post_init__(self) -> None:
+        if plain_names(self.site_id, self.namespace, self.dgd_name):
+            return
         if fault := text_fault(self.site_id):
             raise Invalid(fault, "site_id")
         if fault := text_fault(self.namespace):
@@ -85,7 +87,7 @@ class PoolKey(Struct, frozen=True, order=True):
             raise Invalid(fault, "dgd_name")
 
 
-class PoolLocation(Struct, frozen=True):
+class PoolLocation(Struct, frozen=True, forbid_unknown_fields=True):
     """Where a pool runs; `region` is not blank. Raises Invalid."""
 
     region: str
@@ -99,7 +101,7 @@ class PoolLocation(Struct, frozen=True):
             raise Invalid("expected a region that is not blank", "region")
 
 
-class PoolCapacity(Struct, frozen=True):
+class PoolCapacity(Struct, frozen=True, forbid_unknown_fields=True):
     """What a pool can take; every count is an integer from 0 to 2^64-1, or None where not known. Raises Invalid."""
 
     max_concurrency: int | None = None
@@ -120,12 +122,14 @@ _CAPACITY_COUNTS = ("max_concurrency", "live_workers", "kv_capacity_blocks", "ex
 
 
 def _check_frontends(frontends: tuple[str, ...]) -> None:
+    if plain_base_urls(frontends):
+        return
     for position, url in enumerate(frontends):
         if fault := base_url_fault(url):
             raise Invalid(fault, f"frontends[{position}]")
 
 
-class PoolRegistration(Struct, frozen=True):
+class PoolRegistration(Struct, frozen=True, forbid_unknown_fields=True):
     """What a PoolRelay says of its pool. `frontends` are bare base URLs. Raises Invalid."""
 
     key: PoolKey
@@ -181,10 +185,19 @@ _ID_HASHER = blake3(derive_key_context="dynamo.global_view.pool_id.v1")
 
 def pool_id(key: PoolKey) -> str:
     """`pool-v1-` and the hex BLAKE3 derived key of the three names, each behind its length as 8 big-endian bytes."""
-    names = (key.site_id.encode(), key.namespace.encode(), key.dgd_name.encode())
     hasher = _ID_HASHER.copy()  # the context is hashed once, at import
-    hasher.update(b"".join([len(name).to_bytes(8, "big") + name for name in names]))
+    hasher.update(id_material(key.site_id, key.namespace, key.dgd_name))
     return "pool-v1-" + hasher.hexdigest()
+
+
+def sort_key(key: PoolKey) -> bytes:
+    """The names in UTF-8 with NUL between them; sorts as PoolKey does, and tells pools apart."""
+    return _wire.sort_key(key.site_id, key.namespace, key.dgd_name)
+
+
+def key_of(sort_key: bytes) -> PoolKey:
+    """The PoolKey that `sort_key` was made of."""
+    return PoolKey(*sort_key.decode().split("\0"))
 
 
 def listing_of(registration: PoolRegistration, relay_identities: tuple[str, ...] = ()) -> PoolListing:
@@ -205,6 +218,7 @@ def listing_of(registration: PoolRegistration, relay_identities: tuple[str, ...]
 # ---------------------------------------------------------------------------------------------------- decoding
 
 _DECODER = msgspec.json.Decoder()
+_REGISTRATION_DECODER = msgspec.json.Decoder(PoolRegistration)
 _BRACKETS = bytes.maketrans(b"{}", b"[]")
 _NO_BRACKETS = bytes(byte for byte in range(256) if byte not in b"[]{}")
 _AT_PATH = re.compile(r" - at `(\$[^`]*)`$")
@@ -287,7 +301,17 @@ def _invalid(error: msgspec.ValidationError) -> Invalid:
 
 
 def decode_registration(body: bytes) -> PoolRegistration:
-    """The registration in the body of `POST /pools`. Raises NotJson, Invalid."""
+    """The registration in the body of `POST /pools`. Raises NotJson, Invalid.
+
+    One typed pass is enough where every member is known and right. What it does not take is decoded untyped, which
+    checks every byte of it, tells JSON that is wrong from what is no JSON, and keeps the members that we do not know.
+    """
+    try:
+        registration = _REGISTRATION_DECODER.decode(body)
+        if not _has_extra(registration):
+            return registration
+    except (msgspec.DecodeError, RecursionError):
+        pass
     document = decode_json(body)
     _prepare(document, _REGISTRATION_MEMBERS, _OUR_MEMBERS)
     return _convert(document, PoolRegistration)
@@ -311,11 +335,11 @@ _ENCODER = msgspec.json.Encoder()
 _SORTING_ENCODER = msgspec.json.Encoder(order="deterministic")
 
 
-def _has_extra(listing: PoolListing) -> bool:
+def _has_extra(item: PoolRegistration | PoolListing) -> bool:
     return (
-        listing.extra is not UNSET
-        or (listing.location is not None and listing.location.extra is not UNSET)
-        or (listing.capacity is not None and listing.capacity.extra is not UNSET)
+        item.extra is not UNSET
+        or (item.location is not None and item.location.extra is not UNSET)
+        or (item.capacity is not None and item.capacity.extra is not UNSET)
     )
 
 
@@ -337,6 +361,11 @@ def encode_listing(listing: PoolListing) -> bytes:
         if members[name] is not None:
             members[name] = _with_extra(members[name])
     return _ENCODER.encode(members)
+
+
+def encode_registered(registration: PoolRegistration) -> bytes:
+    """The encoding of the listing that a registration gives on its own."""
+    return encode_listing(listing_of(registration))
 
 
 def encode(item: Lease | RouterReplica | PoolKey) -> bytes:

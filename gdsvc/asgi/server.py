@@ -50,7 +50,7 @@ class Tls(msgspec.Struct, frozen=True):
 
 
 class Server:
-    """One listening address. Used as `async with Server(…) as server:`; leaving drains, for `grace` seconds at most.
+    """One listening address, one to a loop. Used as `async with Server(…) as server:`; leaving drains, within `grace`.
 
     Entering raises ListenFailed. `connection_slots` counts connections, idle ones included; beyond it new ones wait in
     the backlog, and every request behind them. An app must end its own streams before drain(): granian waits for them.

@@ -10,16 +10,28 @@ from collections.abc import AsyncIterator, Callable, Iterable
 from heapq import heappop, heappush
 from typing import Generic, TypeVar
 
+from msgspec import Struct
+
 from gdsvc import model
 from gdsvc._pool_index import CHANGED, NEW, UNCHANGED, PoolIndex
 from gdsvc.errors import Conflict, LimitReached
 from gdsvc.model import Lease, PoolKey, PoolListing, PoolRegistration, RouterReplica
-from gdsvc.pool_discovery.changes import Change
 from gdsvc.pool_discovery.conflicts import Payloads
 from gdsvc.pool_discovery.directory import EVERYTHING, EncodedList, Filter, Source
 from gdsvc.pool_discovery.fanout import Fanout, Lagged
 from gdsvc.pool_discovery.lease_clock import LeaseClock
-from gdsvc.pool_discovery.watch import Completeness, Event, Items, Removed, Resync, Snapshot, Upserted
+from gdsvc.pool_discovery.watch import (
+    Completeness,
+    EncodedEvent,
+    EncodedRemoval,
+    EncodedUpsert,
+    Event,
+    Items,
+    Removed,
+    Resync,
+    Snapshot,
+    Upserted,
+)
 
 Item = TypeVar("Item")
 Key = TypeVar("Key")
@@ -27,8 +39,11 @@ Key = TypeVar("Key")
 EXPIRY_SLICE = 1000  # members taken out in one step: about 3 ms of the loop, and fewer events than the fanout holds
 
 
-def _ignore(change: Change) -> None:
-    pass
+OnChange = Callable[[str, bytes], None]  # told the log event and the sort key of the member, such as a ChangeLog
+
+
+def _ignore(event: str, key: bytes) -> None:
+    del event, key
 
 
 class LeasedStore(Generic[Item, Key]):
@@ -40,7 +55,7 @@ class LeasedStore(Generic[Item, Key]):
         lease: Lease,
         clock: LeaseClock,
         started_at: str,
-        on_change: Callable[[Change], None] = _ignore,
+        on_change: OnChange = _ignore,
     ) -> None:
         self._lease = lease
         self._ttl = float(lease.lease_duration_secs)
@@ -49,7 +64,7 @@ class LeasedStore(Generic[Item, Key]):
         self._kind = kind
         self._started_at = started_at
         self._index = PoolIndex(secrets.randbits(64))
-        self._fanout: Fanout[Upserted[Item] | Removed[Key]] = Fanout()
+        self._fanout: Fanout[EncodedEvent] = Fanout()
         self._completeness = Completeness.ESTIMATED
         self.new: int = 0
         self.changed: int = 0
@@ -125,8 +140,13 @@ class LeasedStore(Generic[Item, Key]):
         subscription = self._fanout.subscribe()
         yield Resync(self._snapshot())
         while True:
-            event = await subscription.next()
-            yield Resync(self._snapshot()) if isinstance(event, Lagged) else event
+            match await subscription.next():
+                case EncodedUpsert(encoded):
+                    yield Upserted(self._decode(encoded))
+                case EncodedRemoval(key):
+                    yield Removed(self._key(key))
+                case Lagged():
+                    yield Resync(self._snapshot())
 
     def _snapshot(self) -> Snapshot[Item]:
         revision, completeness = self.view()
@@ -148,14 +168,19 @@ class LeasedStore(Generic[Item, Key]):
 
     def _gone(self, key: bytes, how: str) -> None:
         self._left(key)
-        self._fanout.publish(Removed(self._key(key)))
+        self._fanout.publish(EncodedRemoval(key))
         self._tell(how, key)
 
     def _tell(self, happened: str, key: bytes) -> None:
-        self._on_change(Change(f"{self._kind}.{happened}", key.decode().replace("\0", "/")))
+        self._on_change(f"{self._kind}.{happened}", key)
 
 
-_Waiting = tuple[PoolListing, bytes]  # a listing that waits to be shown, and its encoding
+class _Shown(Struct, frozen=True):
+    """What is shown of a payload: its encoding, and what lists are filtered by."""
+
+    encoded: bytes
+    model: str | None
+    region: str | None
 
 
 class MemoryPoolStore(LeasedStore[PoolListing, PoolKey]):
@@ -166,19 +191,19 @@ class MemoryPoolStore(LeasedStore[PoolListing, PoolKey]):
         lease: Lease,
         clock: LeaseClock,
         started_at: str,
-        on_change: Callable[[Change], None] = _ignore,
+        on_change: OnChange = _ignore,
         max_pools: int | None = None,
     ) -> None:
         super().__init__("pool", lease, clock, started_at, on_change)
         self._max_pools = max_pools
-        self._payloads: OrderedDict[bytes, Payloads[_Waiting]] = OrderedDict()  # of keys that changed within a lease
+        self._payloads: OrderedDict[bytes, Payloads[_Shown]] = OrderedDict()  # of keys that changed within a lease
         self._show_at: list[tuple[float, bytes]] = []  # a heap: when a key that was held back is to be shown
 
     def _decode(self, encoded: bytes) -> PoolListing:
         return model.decode_listing(encoded)
 
     def _key(self, key: bytes) -> PoolKey:
-        return PoolKey(*key.decode().split("\0"))
+        return model.key_of(key)
 
     def encoded(self, where: Filter = EVERYTHING) -> EncodedList:
         """The pools that match, encoded."""
@@ -188,28 +213,28 @@ class MemoryPoolStore(LeasedStore[PoolListing, PoolKey]):
     async def register(self, payload: PoolRegistration, body: bytes | None = None) -> Lease:
         """Registers or renews; the newest payload of a key wins. Raises LimitReached."""
         now = self._clock.now()
-        listing = model.listing_of(payload)
-        encoded = model.encode_listing(listing)
-        key = _pool_key_bytes(payload.key)
+        key = model.sort_key(payload.key)
+        location = payload.location
+        shown = _Shown(model.encode_registered(payload), payload.model, location.region if location else None)
         latest = self._latest(key)
         if latest is None:
             self._refuse_beyond_limit()
-            self._show(key, listing, encoded)
+            self._show(key, shown)
             self.new += 1
             self._tell("registered", key)
-        elif latest != encoded:
-            self._change(key, listing, encoded, latest, now)
-        self._index.beat(key, body, now, self._ttl, fresh=latest != encoded)
+        elif latest != shown.encoded:
+            self._change(key, shown, latest, now)
+        self._index.beat(key, body, now, self._ttl, fresh=latest != shown.encoded)
         return self._lease
 
     async def deregister(self, key: PoolKey) -> bool:
         """Takes the pool out at once."""
-        return self._deregister(_pool_key_bytes(key))
+        return self._deregister(model.sort_key(key))
 
     def _latest(self, key: bytes) -> bytes | None:
         """The encoding of the payload received last, shown or held back; None where the key is not known."""
         payloads = self._payloads.get(key)
-        return payloads.held[1] if payloads and payloads.held else self._index.encoding(key)
+        return payloads.held.encoded if payloads and payloads.held else self._index.encoding(key)
 
     def _refuse_beyond_limit(self) -> None:
         if self._max_pools is None or len(self._index) < self._max_pools:
@@ -219,18 +244,17 @@ class MemoryPoolStore(LeasedStore[PoolListing, PoolKey]):
             limit = f"this service takes at most {self._max_pools} pools (--max-pools)"
             raise LimitReached(limit, self._lease.heartbeat_interval_secs)
 
-    def _show(self, key: bytes, listing: PoolListing, encoded: bytes) -> None:
-        region = listing.location.region if listing.location else None
-        if self._index.put(key, encoded, listing.model, region) != UNCHANGED:
-            self._fanout.publish(Upserted(listing))
+    def _show(self, key: bytes, shown: _Shown) -> None:
+        if self._index.put(key, shown.encoded, shown.model, shown.region) != UNCHANGED:
+            self._fanout.publish(EncodedUpsert(shown.encoded))
 
-    def _change(self, key: bytes, listing: PoolListing, encoded: bytes, latest: bytes, now: float) -> None:
+    def _change(self, key: bytes, shown: _Shown, latest: bytes, now: float) -> None:
         """Shows the new payload, at once or, where relays dispute the key, once the last was shown long enough."""
         self.changed += 1
         payloads = self._payloads.setdefault(key, Payloads(self._ttl))
         self._payloads.move_to_end(key)
         seen_at = self._index.deadline(key) - self._ttl
-        if payloads.changed(hash(encoded), hash(latest), seen_at, now):
+        if payloads.changed(hash(shown.encoded), hash(latest), seen_at, now):
             self.conflicts += 1
             if payloads.flips == 1:
                 self._tell("disputed", key)
@@ -238,14 +262,14 @@ class MemoryPoolStore(LeasedStore[PoolListing, PoolKey]):
         if showable_at > now:
             if payloads.held is None:
                 heappush(self._show_at, (showable_at, key))
-            payloads.held = (listing, encoded)
+            payloads.held = shown
         else:
-            self._show_change(key, payloads, (listing, encoded), now)
+            self._show_change(key, payloads, shown, now)
 
-    def _show_change(self, key: bytes, payloads: Payloads[_Waiting], waiting: _Waiting, now: float) -> None:
+    def _show_change(self, key: bytes, payloads: Payloads[_Shown], shown: _Shown, now: float) -> None:
         payloads.held = None
         payloads.shown_at = now
-        self._show(key, *waiting)
+        self._show(key, shown)
         self._tell("changed", key)
 
     def _show_due(self, now: float) -> None:
@@ -264,11 +288,6 @@ class MemoryPoolStore(LeasedStore[PoolListing, PoolKey]):
         self._payloads.pop(key, None)
 
 
-def _pool_key_bytes(key: PoolKey) -> bytes:
-    """Sorts as PoolKey does: UTF-8 sorts by code point, and NUL, which no name holds, before everything."""
-    return f"{key.site_id}\0{key.namespace}\0{key.dgd_name}".encode()
-
-
 class MemoryReplicaStore(LeasedStore[RouterReplica, str]):
     """ReplicaDirectory and ReplicaRegistrar. The replicas in `fixed` are always listed and cannot be changed."""
 
@@ -277,7 +296,7 @@ class MemoryReplicaStore(LeasedStore[RouterReplica, str]):
         lease: Lease,
         clock: LeaseClock,
         started_at: str,
-        on_change: Callable[[Change], None] = _ignore,
+        on_change: OnChange = _ignore,
         fixed: Iterable[RouterReplica] = (),
     ) -> None:
         super().__init__("router", lease, clock, started_at, on_change)
@@ -299,10 +318,11 @@ class MemoryReplicaStore(LeasedStore[RouterReplica, str]):
         """Registers, changes or renews a replica. Raises Conflict for a fixed id."""
         self._refuse_fixed(payload.id)
         key = payload.id.encode()
-        outcome = self._index.put(key, model.encode(payload))
+        encoded = model.encode(payload)
+        outcome = self._index.put(key, encoded)
         self._index.beat(key, body, self._clock.now(), self._ttl, fresh=outcome != UNCHANGED)
         if outcome != UNCHANGED:
-            self._fanout.publish(Upserted(payload))
+            self._fanout.publish(EncodedUpsert(encoded))
             self._tell("registered" if outcome == NEW else "changed", key)
         self.new += outcome == NEW
         self.changed += outcome == CHANGED

@@ -84,8 +84,8 @@ class App:
         found = self._table.find(scope["raw_path"])
         try:
             response = await self._answer(found, method, scope, receive)
-        except Disconnected:
-            return
+        except Disconnected:  # or broken framing, which granian reports alike; what is not answered it answers with 500
+            response = problem(BadRequest("the body ended before it was complete"))
         except GdsvcError as error:
             response = problem(error)
             if isinstance(error, BodyTooLarge) or (_before_body(error, found) and _announces_body(scope)):

@@ -6,8 +6,6 @@ from collections.abc import Callable
 from math import inf
 from typing import Final
 
-from msgspec import Struct
-
 from gdsvc import logs
 
 LINES_A_WINDOW: Final = 50  # a restart of a large fleet must not spend its first second on writing
@@ -16,15 +14,8 @@ WINDOW_SECS: Final = 1.0
 log = logs.get("gdsvc.changes")
 
 
-class Change(Struct, frozen=True):
-    """What happened to a member: `event` is the log event, such as `pool.registered`; `key` names the member."""
-
-    event: str
-    key: str
-
-
 class ChangeLog:
-    """Takes changes. `advance()`, called by a Pulse, writes what was counted instead of written."""
+    """Takes what happened to members. `advance()`, called by a Pulse, writes what was counted instead of written."""
 
     def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:
         self._monotonic = monotonic
@@ -32,14 +23,17 @@ class ChangeLog:
         self._lines = 0
         self._counted: Counter[str] = Counter()
 
-    def __call__(self, change: Change) -> None:
-        """Writes `change`, or counts it where this window has had its lines."""
+    def __call__(self, event: str, key: bytes) -> None:
+        """Writes what happened to the member of `key`, or counts it where this window has had its lines.
+
+        `event` is the log event, such as `pool.registered`; `key` is a sort key: names with NUL between them.
+        """
         self.advance()
         self._lines += 1
         if self._lines <= LINES_A_WINDOW:
-            log.info(change.event, key=change.key)
+            log.info(event, key=key.decode().replace("\0", "/"))
         else:
-            self._counted[change.event] += 1
+            self._counted[event] += 1
 
     def advance(self) -> float:
         """Ends the window where its time is over; never asks for a beat of its own."""

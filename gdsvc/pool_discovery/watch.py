@@ -66,4 +66,17 @@ class Resync(Struct, Generic[Item], frozen=True):
     snapshot: Snapshot[Item]
 
 
+class EncodedUpsert(Struct, frozen=True):
+    """An Upserted as publishers keep it: the encoding of the item, made once for the list and for all watchers."""
+
+    encoded: bytes
+
+
+class EncodedRemoval(Struct, frozen=True):
+    """A Removed as publishers keep it: the sort key of the item."""
+
+    key: bytes
+
+
+EncodedEvent = EncodedUpsert | EncodedRemoval
 Event = Upserted[Item] | Removed[Key] | Resync[Item]

@@ -1,0 +1,134 @@
+"""Quick answers about names and URLs, and the bytes that identify a pool; run for every new or changed registration.
+
+A quick check says yes only to what is plain ASCII and surely right. What it does not say yes to is not thereby wrong:
+gdsvc.model, whose rules these are, then looks closely.
+"""
+
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
+from libc.string cimport memcpy
+
+cdef extern from "Python.h":
+    const char *PyUnicode_AsUTF8AndSize(object text, Py_ssize_t *size) except NULL
+
+cdef enum:
+    MAX_NAME_BYTES = 253
+
+
+cdef bint _plain_name(str text) except -1:
+    cdef Py_ssize_t size, position
+    cdef const unsigned char *name = <const unsigned char *> PyUnicode_AsUTF8AndSize(text, &size)
+    if not 0 < size <= MAX_NAME_BYTES or name[0] == c' ' or name[size - 1] == c' ':
+        return False
+    for position in range(size):
+        if not 0x20 <= name[position] < 0x7f:
+            return False
+    return True
+
+
+def plain_name(str text not None) -> bool:
+    """Whether `text` is surely a name."""
+    return _plain_name(text)
+
+
+def plain_names(str first not None, str second not None, str third not None) -> bool:
+    """Whether all three are surely names."""
+    return _plain_name(first) and _plain_name(second) and _plain_name(third)
+
+
+cdef inline bint _is_digit(unsigned char byte) noexcept nogil:
+    return c'0' <= byte <= c'9'
+
+
+cdef inline bint _is_letter(unsigned char byte) noexcept nogil:
+    return c'a' <= byte | 0x20 <= c'z'
+
+
+cdef bint _plain_base_url(const unsigned char *url, Py_ssize_t size) noexcept nogil:
+    """`http://` or `https://`, an IPv4 address or a name that does not begin with a digit, perhaps `:port`."""
+    cdef Py_ssize_t at
+    cdef int value = 0, digits = 0, dots = 0
+    if size < 8 or url[0] != c'h' or url[1] != c't' or url[2] != c't' or url[3] != c'p':
+        return False
+    at = 5 if url[4] == c's' else 4
+    if size - at < 4 or url[at] != c':' or url[at + 1] != c'/' or url[at + 2] != c'/':
+        return False
+    at += 3
+    if _is_letter(url[at]):
+        while at < size and (_is_letter(url[at]) or _is_digit(url[at]) or url[at] == c'-' or url[at] == c'.'):
+            at += 1
+    else:
+        while at < size and (_is_digit(url[at]) or url[at] == c'.'):
+            if url[at] == c'.':
+                if digits == 0 or dots == 3:
+                    return False
+                dots += 1
+                value = digits = 0
+            else:
+                if digits and value == 0:
+                    return False
+                value = 10 * value + url[at] - c'0'
+                digits += 1
+                if value > 255:
+                    return False
+            at += 1
+        if dots != 3 or digits == 0:
+            return False
+    if at == size:
+        return True
+    if url[at] != c':' or not 1 <= size - at - 1 <= 5:
+        return False
+    value = 0
+    for at in range(at + 1, size):
+        if not _is_digit(url[at]):
+            return False
+        value = 10 * value + url[at] - c'0'
+    return 1 <= value <= 65535
+
+
+def plain_base_urls(tuple urls not None) -> bool:
+    """Whether all `urls`, which are str, are surely bare base URLs."""
+    cdef Py_ssize_t size
+    cdef const char *url
+    cdef object text
+    for text in urls:
+        url = PyUnicode_AsUTF8AndSize(text, &size)
+        if not _plain_base_url(<const unsigned char *> url, size):
+            return False
+    return True
+
+
+def sort_key(str site_id not None, str namespace not None, str dgd_name not None) -> bytes:
+    """The names in UTF-8 with NUL between them: sorts as the names do, since no name holds NUL."""
+    cdef const char *names[3]
+    cdef Py_ssize_t sizes[3]
+    names[0] = PyUnicode_AsUTF8AndSize(site_id, &sizes[0])
+    names[1] = PyUnicode_AsUTF8AndSize(namespace, &sizes[1])
+    names[2] = PyUnicode_AsUTF8AndSize(dgd_name, &sizes[2])
+    cdef bytes key = PyBytes_FromStringAndSize(NULL, sizes[0] + sizes[1] + sizes[2] + 2)
+    cdef char *out = PyBytes_AS_STRING(key)
+    memcpy(out, names[0], sizes[0])
+    out[sizes[0]] = 0
+    out += sizes[0] + 1
+    memcpy(out, names[1], sizes[1])
+    out[sizes[1]] = 0
+    out += sizes[1] + 1
+    memcpy(out, names[2], sizes[2])
+    return key
+
+
+def id_material(str site_id not None, str namespace not None, str dgd_name not None) -> bytes:
+    """What a pool id is derived from: each name in UTF-8 behind its length as 8 big-endian bytes."""
+    cdef const char *names[3]
+    cdef Py_ssize_t sizes[3]
+    cdef int position, byte
+    names[0] = PyUnicode_AsUTF8AndSize(site_id, &sizes[0])
+    names[1] = PyUnicode_AsUTF8AndSize(namespace, &sizes[1])
+    names[2] = PyUnicode_AsUTF8AndSize(dgd_name, &sizes[2])
+    cdef bytes material = PyBytes_FromStringAndSize(NULL, sizes[0] + sizes[1] + sizes[2] + 24)
+    cdef char *out = PyBytes_AS_STRING(material)
+    for position in range(3):
+        for byte in range(8):
+            out[byte] = <char> ((sizes[position] >> (8 * (7 - byte))) & 0xff)
+        memcpy(out + 8, names[position], sizes[position])
+        out += 8 + sizes[position]
+    return material

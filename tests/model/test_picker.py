@@ -1,0 +1,89 @@
+"""RoundRobin against what fairness means: a log of who was there at each pick, and sets counted over it."""
+
+from itertools import combinations, pairwise
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+
+from gdsvc._picker import RoundRobin
+
+NAMES = "abcdefg"
+FRONTENDS = st.lists(st.sampled_from("123"), max_size=3, unique=True)
+POOLS = st.lists(st.sampled_from(NAMES), unique=True, max_size=len(NAMES)).flatmap(
+    lambda names: st.tuples(*(st.tuples(st.just(name), FRONTENDS) for name in names)).map(list)
+)
+
+
+class PickerMachine(RuleBasedStateMachine):
+    """The model: the pools of the moment, and the picks since each of them came."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.picker: RoundRobin[str, str] = RoundRobin()
+        self.pools: dict[str, list[str]] = {}
+        self.log: list[str] = []
+        self.since: dict[str, int] = {}  # pool -> length of the log when it last came
+        self.calm = 0  # length of the log at the last swap
+        self.expected: dict[str, str] = {}  # pool -> the frontend its cursor is at, where that is certain
+
+    @rule(pools=POOLS)
+    def swap(self, pools: list[tuple[str, list[str]]]) -> None:
+        self.picker.swap(pools)
+        after = {name: frontends for name, frontends in pools if frontends}
+        self.since = {name: self.since.get(name, len(self.log)) for name in after}
+        self.expected = {name: f for name, f in self.expected.items() if f in after.get(name, ())}
+        self.expected |= {name: after[name][0] for name in after.keys() - self.pools.keys()}
+        self.pools, self.calm = after, len(self.log)
+        assert self.picker.pools == tuple(after)
+
+    @rule()
+    def swap_nothing(self) -> None:
+        self.picker.swap(self.pools.items())
+        assert self.picker.pools == tuple(self.pools)
+
+    @rule(name=st.sampled_from(NAMES))
+    def flap(self, name: str) -> None:
+        if name in self.pools:
+            before = list(self.pools.items())
+            self.swap([pool for pool in before if pool[0] != name])
+            self.swap(before)
+
+    @rule(times=st.integers(1, 2 * len(NAMES)))
+    def pick(self, times: int) -> None:
+        for _ in range(times):
+            pair = self.picker.pick()
+            if pair is None:
+                assert not self.pools
+                return
+            name, frontend = pair
+            frontends = self.pools[name]
+            assert frontend == self.expected.get(name, frontend)
+            self.expected[name] = frontends[(frontends.index(frontend) + 1) % len(frontends)]
+            self.log.append(name)
+
+    @invariant()
+    def undisturbed_picks_serve_every_pool_once_a_round(self) -> None:
+        calm = self.log[self.calm :]
+        for start in range(len(calm) - len(self.pools) + 1):
+            assert set(calm[start : start + len(self.pools)]) == set(self.pools)
+
+    @invariant()
+    def of_two_pools_that_stay_neither_has_two_turns_more_than_the_other(self) -> None:
+        for (name, since), (other, other_since) in combinations(self.since.items(), 2):
+            log = [entry for entry in self.log[max(since, other_since) :] if entry in {name, other}]
+            assert all(one != following for one, following in pairwise(log))
+
+    @invariant()
+    def no_pool_that_stays_waits_longer_than_two_rounds(self) -> None:
+        for name, since in self.since.items():
+            assert name in self.log[since:] or len(self.log) - since < 2 * len(NAMES)
+            assert name in self.log[-2 * len(NAMES) :] or len(self.log) - since < 2 * len(NAMES)
+
+    @invariant()
+    def knows_its_size(self) -> None:
+        assert len(self.picker) == len(self.pools)
+
+
+PickerMachine.TestCase.settings = settings(max_examples=200, stateful_step_count=50, deadline=None)
+TestPicker = PickerMachine.TestCase
