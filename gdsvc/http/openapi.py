@@ -182,7 +182,8 @@ def _schemas() -> Json:
     )
     for name in _OPEN_TYPES:
         schemas[name]["properties"].pop("extra")
-        schemas[name]["additionalProperties"] = True
+        schemas[name].pop("additionalProperties", None)
+    schemas["PoolKey"].pop("additionalProperties", None)  # taken and dropped
     for name in schemas["PoolKey"]["properties"]:
         schemas["PoolKey"]["properties"][name] = dict(_NAME)
     schemas["RouterReplica"]["properties"]["id"] = dict(_NAME)
