@@ -1,5 +1,5 @@
 from collections.abc import Iterable
-from typing import Final, final
+from typing import Final, Self, final
 
 METHODS: Final[tuple[str, ...]]
 STATUSES: Final[tuple[int, ...]]
@@ -7,7 +7,7 @@ BOUNDS: Final[tuple[float, ...]]
 
 @final
 class RequestMeter:
-    def __init__(self, routes: Iterable[str]) -> None: ...
+    def __new__(cls, routes: Iterable[str]) -> Self: ...
     @property
     def routes(self) -> tuple[str, ...]: ...
     def record(self, route: int, method: str, status: int, seconds: float) -> None: ...

@@ -1,4 +1,4 @@
-from typing import Final, final
+from typing import Final, Never, NoReturn, final
 
 UNCHANGED: Final[int]
 CHANGED: Final[int]
@@ -6,6 +6,7 @@ NEW: Final[int]
 
 @final
 class ListParts:
+    def __init__(self, *args: Never, **kwargs: Never) -> NoReturn: ...  # made by PoolIndex.parts
     @property
     def size(self) -> int: ...
     @property
@@ -19,7 +20,7 @@ class ListParts:
 class PoolIndex:
     def __init__(self, digest_seed: int) -> None: ...
     def __len__(self) -> int: ...
-    def __contains__(self, key: bytes) -> bool: ...
+    def __contains__(self, key: bytes, /) -> bool: ...
     @property
     def next_deadline(self) -> float: ...
     @property

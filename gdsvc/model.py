@@ -224,6 +224,7 @@ _NO_BRACKETS = bytes(byte for byte in range(256) if byte not in b"[]{}")
 _AT_PATH = re.compile(r" - at `(\$[^`]*)`$")
 _MISSING = re.compile(r"Object missing required field `([^`]*)`")
 
+_KEY_MEMBERS = frozenset(PoolKey.__struct_fields__)
 _LOCATION_MEMBERS = frozenset(PoolLocation.__struct_fields__) - {"extra"}
 _CAPACITY_MEMBERS = frozenset(_CAPACITY_COUNTS)
 _REGISTRATION_MEMBERS = frozenset(PoolRegistration.__struct_fields__) - {"extra"}
@@ -253,7 +254,9 @@ def decode_json(body: bytes) -> Any:
         raise NotJson(f"the body is no JSON: {reason}") from None
 
 
-def _set_extra_aside(document: Any, known: frozenset[str], dropped: frozenset[str] = frozenset()) -> None:
+def _set_extra_aside(
+    document: Any, known: frozenset[str], dropped: frozenset[str] = frozenset(), *, drop_all: bool = False
+) -> None:
     """Moves the members outside `known` into one member `extra`, which is where the Structs keep them."""
     if not isinstance(document, dict):
         return
@@ -263,7 +266,7 @@ def _set_extra_aside(document: Any, known: frozenset[str], dropped: frozenset[st
     extra = {name: members.pop(name) for name in members.keys() - known}
     for name in dropped & extra.keys():
         del extra[name]
-    if extra:
+    if extra and not drop_all:
         members["extra"] = extra
 
 
@@ -273,6 +276,7 @@ def _prepare(document: Any, known: frozenset[str], dropped: frozenset[str] = fro
         return
     members = cast(dict[str, Any], document)
     _set_extra_aside(members, known, dropped)
+    _set_extra_aside(members.get("key"), _KEY_MEMBERS, drop_all=True)
     _set_extra_aside(members.get("location"), _LOCATION_MEMBERS)
     _set_extra_aside(members.get("capacity"), _CAPACITY_MEMBERS)
     for name in ("frontends", "capabilities"):

@@ -17,10 +17,13 @@ def connections_to(port: int) -> int:
 
 
 def _is_connection(descriptor: int, port: int) -> bool:
-    borrowed = socket.socket(socket.AF_INET, socket.SOCK_STREAM, 0, fileno=descriptor)
+    try:
+        borrowed = socket.socket(socket.AF_INET, socket.SOCK_STREAM, 0, fileno=descriptor)
+    except OSError:  # a file, or closed since it was listed
+        return False
     try:
         return borrowed.getsockname()[1] == port and bool(borrowed.getpeername())
-    except (OSError, IndexError, TypeError):  # a file, a listener, another kind of socket, closed since it was listed
+    except (OSError, IndexError, TypeError):  # a listener, or another kind of socket
         return False
     finally:
         borrowed.detach()  # its owner closes it

@@ -25,6 +25,7 @@ LEAST_SLOTS: Final = 8192  # idle keep-alives of a fleet, beside the watchers
 _IDLE_CONNECTIONS: Final = 7168  # kept free of watchers, so that these never delay a heartbeat
 _RESERVED_FILES: Final = 256  # our own: standard streams, upstream connections, TLS handshakes (they hold no slot yet)
 _IDLE_MILLISECONDS: Final = 60_000  # granian's most; above two heartbeats, or every one of them would connect anew
+_LEAST_SECONDS: Final = 0.1  # what granian gets to stop in, however short the grace: an idle one needs no more
 _SETTLE_SECONDS: Final = 0.25  # of the grace, kept to end by force what did not end in time
 _REQUEST_COROUTINE: Final = "future_watcher"  # granian's wrapper of each call of the app
 _TURNS_TO_START: Final = 4  # of the loop: serve(), its worker's task, and whatever a failed start wakes
@@ -132,7 +133,7 @@ class Server:
         self._stopping = self._stopping or not serving.done()
         self.listening.clear()
         self._granian.stop()
-        await asyncio.wait({serving}, timeout=max(0.0, deadline - loop.time()))
+        await asyncio.wait({serving}, timeout=max(_LEAST_SECONDS, deadline - loop.time()))
         finished = serving.done()
         await _end_requests(serving, settle if finished else 0.0, settle)
         serving.cancel()

@@ -85,7 +85,7 @@ class App:
         try:
             response = await self._answer(found, method, scope, receive)
         except Disconnected:  # or broken framing, which granian reports alike; what is not answered it answers with 500
-            response = problem(BadRequest("the body ended before it was complete"))
+            response = problem(BadRequest("the body ended before it was complete", closes=True))
         except GdsvcError as error:
             response = problem(error)
             if isinstance(error, BodyTooLarge) or (_before_body(error, found) and _announces_body(scope)):
@@ -99,10 +99,11 @@ class App:
         self._record(found, method, response, started_at)
 
     async def _answer(self, found: _Found | None, method: str, scope: Scope, receive: Receive) -> Response:
+        host = header(scope, b"host")
+        if (not host and scope["http_version"] == "1.1") or (host and b"," in host):  # granian gives b"" for none
+            raise BadRequest("expected one Host header")
         if found is None:
             raise NotFound("there is nothing at this path")
-        if scope["http_version"] == "1.1" and header(scope, b"host") is None:
-            raise BadRequest("HTTP/1.1 requests carry a Host header")
         handler = found.route.handlers.get("GET" if method == "HEAD" else method)
         if handler is None:
             raise MethodNotAllowed(found.route.allow)

@@ -177,9 +177,11 @@ PATHS: Json = {
 
 
 def _schemas() -> Json:
-    _, schemas = msgspec.json.schema_components(
-        (*_TYPES, Ready, Health, ProblemBody), ref_template="#/components/schemas/{name}"
-    )
+    types = (*_TYPES, Ready, Health, ProblemBody)
+    _, made = msgspec.json.schema_components(types, ref_template="#/components/schemas/{name}")
+    schemas: Json = msgspec.json.decode(msgspec.json.encode(made))  # its default values are JSON only when encoded
+    for schema in schemas.values():
+        schema["description"] = schema["description"].partition(" Raises ")[0]  # that is for readers of the code
     for name in _OPEN_TYPES:
         schemas[name]["properties"].pop("extra")
         schemas[name].pop("additionalProperties", None)

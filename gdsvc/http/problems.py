@@ -33,7 +33,11 @@ class UnsupportedMediaType(GdsvcError):
 
 
 class BadRequest(GdsvcError):
-    """The request itself is malformed."""
+    """The request itself is malformed; `closes`: so that what follows on its connection cannot be trusted."""
+
+    def __init__(self, message: str, *, closes: bool = False) -> None:
+        super().__init__(message)
+        self.closes = closes
 
 
 STATUSES: tuple[tuple[type[GdsvcError], int], ...] = (
@@ -72,6 +76,8 @@ def _headers(error: GdsvcError) -> tuple[tuple[bytes, bytes], ...]:
     match error:
         case LimitReached() | Unavailable():
             return (retry_after(error.retry_after_secs),)
+        case BadRequest(closes=True):
+            return ((b"connection", b"close"),)
         case MethodNotAllowed():
             return ((b"allow", error.allow.encode()),)
         case _:

@@ -26,7 +26,7 @@ class LeaseClock:
         self._window_secs = 4 * lease_secs
         self._monotonic = monotonic
         self._on_stall = on_stall
-        self._ticked_at = self._started_at = monotonic()
+        self._ticked_at = self._read_at = self._started_at = monotonic()
         self._forgiven = 0.0
         self._forgiven_spans: deque[tuple[float, float]] = deque()  # (end, length), those inside the window
         self.stalls = 0
@@ -49,10 +49,10 @@ class LeaseClock:
 
     def _observe(self) -> float:
         observed_at = self._monotonic()
-        gap = observed_at - self._ticked_at
-        if gap >= STALL_SECS:
+        if observed_at - self._ticked_at >= STALL_SECS:
             self._ticked_at = observed_at
-            self._forgive(gap, observed_at)
+            self._forgive(observed_at - self._read_at, observed_at)  # from the last reading on: time never runs back
+        self._read_at = observed_at
         return observed_at
 
     def _forgive(self, gap: float, ended_at: float) -> None:
