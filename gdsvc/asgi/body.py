@@ -3,15 +3,12 @@
 import asyncio
 from typing import Final
 
-import msgspec
-
-from gdsvc.asgi.responses import Response, respond
+from gdsvc.asgi.responses import Response, respond_and_close
 from gdsvc.asgi.types import Receive, Scope, Send, header
 from gdsvc.errors import GdsvcError
 
 DISCARDED_BYTES: Final = 16 * 1024 * 1024  # an ordinary client writes all before it reads: this much is let through
 DISCARD_SECONDS: Final = 2.0  # and a slow one holds its connection no longer than this
-_CLOSE: Final = (b"connection", b"close")
 _LENGTH_DIGITS: Final = 19  # what is longer is beyond any limit, and int() need not see it
 
 
@@ -65,7 +62,7 @@ async def refuse_body(send: Send, receive: Receive, response: Response) -> None:
     body ends; then what still arrives is dropped; then the app returns, which closes the connection whatever is still
     to come. Closing with unread bytes at once would reset the connection, and the caller would see only that.
     """
-    await respond(send, msgspec.structs.replace(response, headers=(*response.headers, _CLOSE)))
+    await respond_and_close(send, response)
     await discard(receive)
 
 

@@ -3,34 +3,56 @@
 import math
 from typing import Final
 
-import msgspec
-
-from gdsvc.asgi.types import Send
+from gdsvc.asgi.types import ResponseBody, ResponseStart, Send
 
 _WITHOUT_CONTENT: Final = frozenset({204, 304})  # RFC 9110: a 204 has no Content-Length, a 304 no content
 
 
-class Response(msgspec.Struct, frozen=True):
-    """A response as data. `headers` are added to Content-Type and Content-Length, which come from the other members."""
+_JSON: Final = b"application/json"
 
-    status: int
-    body: bytes = b""
-    content_type: bytes = b"application/json"
-    headers: tuple[tuple[bytes, bytes], ...] = ()
+
+class Response:
+    """A whole response, framed once: one that is sent often costs nothing but the sending.
+
+    `headers` are added to Content-Type and Content-Length, which come from the other arguments.
+    """
+
+    __slots__ = ("body", "end", "headers", "start", "status")
+
+    def __init__(
+        self,
+        status: int,
+        body: bytes = b"",
+        content_type: bytes = _JSON,
+        headers: tuple[tuple[bytes, bytes], ...] = (),
+    ) -> None:
+        self.status = status
+        self.headers = headers
+        self.body = body
+        if status in _WITHOUT_CONTENT:
+            self.body = b""
+        else:
+            self.headers = (*self.headers, (b"content-length", b"%d" % len(body)))
+            if body:
+                self.headers = (*self.headers, (b"content-type", content_type))
+        self.start: ResponseStart = {"type": "http.response.start", "status": status, "headers": self.headers}
+        self.end: ResponseBody = {"type": "http.response.body", "body": self.body}
+
+
+_NO_BODY: Final[ResponseBody] = {"type": "http.response.body", "body": b""}
+_CLOSE: Final = (b"connection", b"close")
 
 
 async def respond(send: Send, response: Response, *, head: bool = False) -> None:
     """Send `response`; with `head` its headers alone, Content-Length being that of the body left out."""
-    headers = list(response.headers)
-    body = response.body
-    if response.status in _WITHOUT_CONTENT:
-        body = b""
-    else:
-        headers.append((b"content-length", b"%d" % len(body)))
-        if body:
-            headers.append((b"content-type", response.content_type))
-    await send({"type": "http.response.start", "status": response.status, "headers": headers})
-    await send({"type": "http.response.body", "body": b"" if head else body})
+    await send(response.start)
+    await send(_NO_BODY if head else response.end)
+
+
+async def respond_and_close(send: Send, response: Response) -> None:
+    """Send `response` as the last on its connection."""
+    await send({**response.start, "headers": (*response.headers, _CLOSE)})
+    await send(response.end)
 
 
 def retry_after(seconds: float) -> tuple[bytes, bytes]:

@@ -6,19 +6,23 @@ from typing import Literal, NotRequired, TypeAlias, TypedDict
 Headers: TypeAlias = Iterable[tuple[bytes, bytes]]
 
 
-class Scope(TypedDict):
-    """One request. Header names are lower case; `raw_path` is undecoded and has no query; the ports are texts."""
-
-    type: Literal["http"]
-    http_version: str
-    method: str
-    scheme: str
-    path: str
-    raw_path: bytes
-    query_string: bytes
-    headers: list[tuple[bytes, bytes]]
-    client: tuple[str, str]
-    server: tuple[str, str]
+Scope = TypedDict(
+    "Scope",
+    {
+        "type": Literal["http"],
+        "http_version": str,
+        "method": str,
+        "scheme": str,
+        "path": str,
+        "raw_path": bytes,
+        "query_string": bytes,
+        "headers": list[tuple[bytes, bytes]],
+        "client": tuple[str, str],
+        "server": tuple[str, str],
+        "gdsvc.fields": NotRequired[dict[bytes, bytes]],  # what `header` made of the headers
+    },
+)
+Scope.__doc__ = "One request. Header names are lower case; `raw_path` is undecoded and has no query."
 
 
 class Received(TypedDict):
@@ -49,8 +53,17 @@ App: TypeAlias = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 def header(scope: Scope, name: bytes) -> bytes | None:
     """The field `name` (lower case); a repeated one is joined with commas (RFC 9110 section 5.3); None when absent."""
-    found: bytes | None = None
-    for key, value in scope["headers"]:
-        if key == name:
-            found = value if found is None else found + b", " + value
-    return found
+    fields = scope.get("gdsvc.fields")
+    if fields is None:
+        fields = scope["gdsvc.fields"] = _fields(scope["headers"])
+    return fields.get(name)
+
+
+def _fields(headers: list[tuple[bytes, bytes]]) -> dict[bytes, bytes]:
+    fields = dict(headers)
+    if len(fields) == len(headers):
+        return fields
+    fields.clear()
+    for name, value in headers:
+        fields[name] = fields[name] + b", " + value if name in fields else value
+    return fields

@@ -83,7 +83,7 @@ class App:
         method = scope["method"]
         found = self._table.find(scope["raw_path"])
         try:
-            response = await self._answer(found, method, scope, receive)
+            response = await self._handler(found, method, scope)(scope, receive, *(found.names if found else ()))
         except Disconnected:  # or broken framing, which granian reports alike; what is not answered it answers with 500
             response = problem(BadRequest("the body ended before it was complete", closes=True))
         except GdsvcError as error:
@@ -92,13 +92,13 @@ class App:
                 await refuse_body(send, receive, response)
                 self._record(found, method, response, started_at)
                 return
-        except Exception:
+        except Exception:  # the last line of defence: logged whole, the caller learns nothing
             log.exception("http.handler_failed", method=method, route=found.route.path if found else None)
             response = internal_problem()
         await respond(send, response, head=method == "HEAD")
         self._record(found, method, response, started_at)
 
-    async def _answer(self, found: _Found | None, method: str, scope: Scope, receive: Receive) -> Response:
+    def _handler(self, found: _Found | None, method: str, scope: Scope) -> Handler:
         host = header(scope, b"host")
         if (not host and scope["http_version"] == "1.1") or (host and b"," in host):  # granian gives b"" for none
             raise BadRequest("expected one Host header")
@@ -107,7 +107,7 @@ class App:
         handler = found.route.handlers.get("GET" if method == "HEAD" else method)
         if handler is None:
             raise MethodNotAllowed(found.route.allow)
-        return await handler(scope, receive, *found.names)
+        return handler
 
     def _record(self, found: _Found | None, method: str, response: Response, started_at: float) -> None:
         position = self._elsewhere if found is None else found.position
