@@ -8,6 +8,7 @@ import secrets
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable, Iterable
 from heapq import heappop, heappush
+from math import inf
 from typing import Generic, TypeVar
 
 from msgspec import Struct
@@ -66,6 +67,7 @@ class LeasedStore(Generic[Item, Key]):
         self._index = PoolIndex(secrets.randbits(64))
         self._fanout: Fanout[EncodedEvent] = Fanout()
         self._completeness = Completeness.ESTIMATED
+        self._due_at = -inf  # until then, time alone changes nothing here; always due while not complete
         self.new: int = 0
         self.changed: int = 0
         self.deregistered: int = 0
@@ -82,8 +84,10 @@ class LeasedStore(Generic[Item, Key]):
     def _left(self, key: bytes) -> None:
         """Called when the member of `key` is gone."""
 
-    def _show_due(self, now: float) -> None:
-        """Shows what was held back until now."""
+    def _show_due(self, now: float) -> float:
+        """Shows what was held back until now; when there is more to show, inf for never."""
+        del now
+        return inf
 
     # -- reading
 
@@ -112,15 +116,18 @@ class LeasedStore(Generic[Item, Key]):
             self._completeness = Completeness.EXACT
             self._index.bump()
             self._fanout.resync()
-        self._show_due(now)
+        shown_at = self._show_due(now)
         if self._index.next_deadline <= now:
             for key in self._index.expire(now, EXPIRY_SLICE):
                 self._gone(key, "expired")
+        if self._completeness is Completeness.EXACT:
+            self._due_at = min(self._index.next_deadline, shown_at)
         return max(0.0, self._index.next_deadline - now)
 
     def view(self) -> tuple[int, Completeness]:
         """Revision and completeness, brought up to now."""
-        self.advance()
+        if self._clock.now() >= self._due_at:
+            self.advance()
         return self._index.revision, self._completeness
 
     def sources(self) -> tuple[Source, ...]:
@@ -157,6 +164,10 @@ class LeasedStore(Generic[Item, Key]):
     async def renew(self, body: bytes) -> bool:
         """Renews the member whose last registration had exactly these bytes; False: register it."""
         return self._index.renew(body, self._clock.now(), self._ttl)
+
+    def _beat(self, key: bytes, body: bytes | None, now: float, *, fresh: bool) -> None:
+        self._index.beat(key, body, now, self._ttl, fresh)
+        self._due_at = min(self._due_at, now + self._ttl)
 
     def _deregister(self, key: bytes) -> bool:
         self.advance()  # what has lapsed is not there to be taken out
@@ -224,7 +235,7 @@ class MemoryPoolStore(LeasedStore[PoolListing, PoolKey]):
             self._tell("registered", key)
         elif latest != shown.encoded:
             self._change(key, shown, latest, now)
-        self._index.beat(key, body, now, self._ttl, fresh=latest != shown.encoded)
+        self._beat(key, body, now, fresh=latest != shown.encoded)
         return self._lease
 
     async def deregister(self, key: PoolKey) -> bool:
@@ -262,6 +273,7 @@ class MemoryPoolStore(LeasedStore[PoolListing, PoolKey]):
         if showable_at > now:
             if payloads.held is None:
                 heappush(self._show_at, (showable_at, key))
+                self._due_at = min(self._due_at, showable_at)
             payloads.held = shown
         else:
             self._show_change(key, payloads, shown, now)
@@ -272,7 +284,7 @@ class MemoryPoolStore(LeasedStore[PoolListing, PoolKey]):
         self._show(key, shown)
         self._tell("changed", key)
 
-    def _show_due(self, now: float) -> None:
+    def _show_due(self, now: float) -> float:
         while self._show_at and self._show_at[0][0] <= now:
             _, key = heappop(self._show_at)
             payloads = self._payloads.get(key)
@@ -283,6 +295,7 @@ class MemoryPoolStore(LeasedStore[PoolListing, PoolKey]):
             if not payloads.forgettable(now):
                 break
             del self._payloads[key]
+        return self._show_at[0][0] if self._show_at else inf
 
     def _left(self, key: bytes) -> None:
         self._payloads.pop(key, None)
@@ -320,7 +333,7 @@ class MemoryReplicaStore(LeasedStore[RouterReplica, str]):
         key = payload.id.encode()
         encoded = model.encode(payload)
         outcome = self._index.put(key, encoded)
-        self._index.beat(key, body, self._clock.now(), self._ttl, fresh=outcome != UNCHANGED)
+        self._beat(key, body, self._clock.now(), fresh=outcome != UNCHANGED)
         if outcome != UNCHANGED:
             self._fanout.publish(EncodedUpsert(encoded))
             self._tell("registered" if outcome == NEW else "changed", key)

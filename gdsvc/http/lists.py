@@ -69,15 +69,16 @@ class Lists:
     async def respond(self, scope: Scope, where: Filter = EVERYTHING) -> Response:
         """The list of what matches `where`, or 304. Raises Unavailable before the directory's first sync."""
         revision, _ = self._directory.view()
-        wanted = content_coding(header(scope, b"accept-encoding"))
-        members = self._list(where)
+        accept_encoding = header(scope, b"accept-encoding")
+        wanted: Coding = "identity" if accept_encoding is None else content_coding(accept_encoding)
+        members = self._all if where is EVERYTHING else self._list(where)
         made = members.made.get(wanted)
         if made is None or made.revision < revision:
             made = await self._make(members, wanted, revision)
         if_none_match = header(scope, b"if-none-match")
-        if if_none_match is not None and none_match(if_none_match, made.etag):
-            return made.unchanged
-        return made.full
+        if if_none_match is None or not (if_none_match == made.etag or none_match(if_none_match, made.etag)):
+            return made.full
+        return made.unchanged
 
     def _list(self, where: Filter) -> _List:
         if where == EVERYTHING:

@@ -63,7 +63,7 @@ class PoolRoutes:
 
 
 def _filter(query_string: bytes) -> Filter:
-    values = query_values(query_string, _FILTERS)
+    values = query_values(query_string, _FILTERS) if query_string else {}
     if not values:
         return EVERYTHING
     sets = [frozenset(values[name]) if name in values else None for name in ("model", "region", "site_id")]

@@ -26,22 +26,26 @@ class LeaseClock:
         self._window_secs = 4 * lease_secs
         self._monotonic = monotonic
         self._on_stall = on_stall
-        self._ticked_at = self._read_at = self._started_at = monotonic()
+        self._ticked_at = self._started_at = monotonic()
+        self._now = 0.0
+        self._heard_secs = 0.0
         self._forgiven = 0.0
         self._forgiven_spans: deque[tuple[float, float]] = deque()  # (end, length), those inside the window
         self.stalls = 0
         self.stalled_secs = 0.0
 
     def now(self) -> float:
-        """Lease time now."""
-        return self._observe() - self._started_at - self._forgiven
+        """Lease time now. It never runs back: what was read before a stall was found stands until time is there."""
+        self._now = max(self._now, self._observe() - self._started_at - self._forgiven)
+        return self._now
 
     def heard_secs(self) -> float:
         """For how long the service has been able to receive, stalls left out without a bound.
 
         Completeness is judged by this one: a list is complete once everybody alive had a lease's time to be heard.
         """
-        return self._observe() - self._started_at - self.stalled_secs
+        self._heard_secs = max(self._heard_secs, self._observe() - self._started_at - self.stalled_secs)
+        return self._heard_secs
 
     def tick(self) -> None:
         """Says that the loop runs."""
@@ -49,10 +53,10 @@ class LeaseClock:
 
     def _observe(self) -> float:
         observed_at = self._monotonic()
-        if observed_at - self._ticked_at >= STALL_SECS:
+        gap = observed_at - self._ticked_at
+        if gap >= STALL_SECS:
             self._ticked_at = observed_at
-            self._forgive(observed_at - self._read_at, observed_at)  # from the last reading on: time never runs back
-        self._read_at = observed_at
+            self._forgive(gap, observed_at)
         return observed_at
 
     def _forgive(self, gap: float, ended_at: float) -> None:
