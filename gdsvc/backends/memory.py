@@ -19,7 +19,7 @@ from gdsvc.errors import Conflict, LimitReached
 from gdsvc.model import Lease, PoolKey, PoolListing, PoolRegistration, RouterReplica
 from gdsvc.pool_discovery.conflicts import Payloads
 from gdsvc.pool_discovery.directory import EVERYTHING, EncodedList, Filter, Source
-from gdsvc.pool_discovery.fanout import Fanout, Lagged
+from gdsvc.pool_discovery.fanout import Fanout, Lagged, Subscription
 from gdsvc.pool_discovery.lease_clock import LeaseClock
 from gdsvc.pool_discovery.watch import (
     Completeness,
@@ -144,8 +144,8 @@ class LeasedStore(Generic[Item, Key]):
 
     async def list_and_watch(self) -> AsyncIterator[Event[Item, Key]]:
         """A Resync, then every change."""
-        subscription = self._fanout.subscribe()
-        yield Resync(self._snapshot())
+        subscription, resync = self._resync()
+        yield resync
         while True:
             match await subscription.next():
                 case EncodedUpsert(encoded):
@@ -153,7 +153,13 @@ class LeasedStore(Generic[Item, Key]):
                 case EncodedRemoval(key):
                     yield Removed(self._key(key))
                 case Lagged():
-                    yield Resync(self._snapshot())
+                    subscription, resync = self._resync()
+                    yield resync
+
+    def _resync(self) -> tuple[Subscription[EncodedEvent], Resync[Item]]:
+        """The whole view, and a place behind all that taking it has published."""
+        snapshot = self._snapshot()
+        return self._fanout.subscribe(), Resync(snapshot)
 
     def _snapshot(self) -> Snapshot[Item]:
         revision, completeness = self.view()
@@ -288,7 +294,7 @@ class MemoryPoolStore(LeasedStore[PoolListing, PoolKey]):
         while self._show_at and self._show_at[0][0] <= now:
             _, key = heappop(self._show_at)
             payloads = self._payloads.get(key)
-            if payloads and payloads.held:
+            if payloads and payloads.held and payloads.showable_at(now) <= now:  # else it has a later entry
                 self._show_change(key, payloads, payloads.held, now)
         for _ in range(min(len(self._payloads), EXPIRY_SLICE)):
             key, payloads = next(iter(self._payloads.items()))
@@ -313,8 +319,9 @@ class MemoryReplicaStore(LeasedStore[RouterReplica, str]):
         fixed: Iterable[RouterReplica] = (),
     ) -> None:
         super().__init__("router", lease, clock, started_at, on_change)
-        self._fixed = frozenset(router.id for router in fixed)
-        for router in fixed:
+        replicas = {router.id: router for router in fixed}
+        self._fixed = frozenset(replicas)
+        for router in replicas.values():
             self._index.put(router.id.encode(), model.encode(router))
 
     def _decode(self, encoded: bytes) -> RouterReplica:

@@ -38,10 +38,16 @@ class Pulse:
             self._timer.cancel()
 
     def _beat(self) -> None:
-        due_in = TICK_SECS
+        self._clock.tick()
+        due_in = min(map(self._advance, self._stores), default=TICK_SECS)
+        delay = PAUSE_SECS if due_in == 0 else min(TICK_SECS, due_in + EARLIEST_SECS)
+        self._timer = asyncio.get_running_loop().call_later(delay, self._beat)
+
+    def _advance(self, store: Advancing) -> float:
+        """One step of one store; a store that fails is told of, and keeps neither the others nor its next step back."""
         try:
-            self._clock.tick()
-            due_in = min(store.advance() for store in self._stores)
-        finally:  # an error goes to the loop's handler; the next beat comes all the same
-            delay = PAUSE_SECS if due_in == 0 else min(TICK_SECS, due_in + EARLIEST_SECS)
-            self._timer = asyncio.get_running_loop().call_later(delay, self._beat)
+            return store.advance()
+        except Exception as error:  # noqa: BLE001  whatever it is, leases must go on ending
+            context = {"message": "a store failed to advance", "exception": error}
+            asyncio.get_running_loop().call_exception_handler(context)
+            return TICK_SECS
