@@ -15,6 +15,7 @@ import uvloop
 
 from gdsvc import logs, metrics
 from gdsvc._meter import RequestMeter
+from gdsvc.asgi.bodies import Bodies
 from gdsvc.asgi.connections import connections_to
 from gdsvc.asgi.server import ListenFailed, Server, Tls, raise_file_limit, slots_for
 from gdsvc.backends.memory import MemoryPoolStore, MemoryReplicaStore
@@ -104,6 +105,7 @@ class Service:
         self._slots = slots_for(settings.max_watchers, raise_file_limit())
         lease = Lease(settings.heartbeat_interval_secs, settings.lease_duration_secs)
         self._changes = ChangeLog()
+        self._bodies = Bodies(settings.max_body_bytes)
         self._clock = LeaseClock(lease.lease_duration_secs, on_stall=_tell_stall)
         self._pools = MemoryPoolStore(lease, self._clock, self._started_at, self._changes, settings.max_pools)
         routers = [RouterReplica(router_id, url) for router_id, url in settings.routers]
@@ -123,7 +125,7 @@ class Service:
             server = Server(
                 app, settings.listen_host, settings.listen_port, tls=tls, connection_slots=self._slots, grace=0.0
             )
-            async with server, Pulse(self._clock, (self._pools, self._routers, self._changes)):
+            async with server, Pulse(self._clock, (self._pools, self._routers, self._changes, self._bodies)):
                 self._port = server.port
                 log.info(
                     "service.listening",
@@ -142,9 +144,8 @@ class Service:
         epoch = secrets.token_hex(8)
         pool_lists = Lists(self._pools, "pools", epoch, executor)
         router_lists = Lists(self._routers, "routers", epoch, executor)
-        limit = self._settings.max_body_bytes
         meter = RequestMeter([*PATHS, "other"])
-        pools = PoolRoutes(self._pools, pool_lists, limit)
+        pools = PoolRoutes(self._pools, pool_lists, self._bodies)
         registry = metrics.registry([lambda: self._readings(pools, pool_lists)], meter)
         health = HealthRoutes(
             version("gdsvc"),
@@ -153,7 +154,7 @@ class Service:
             {"pools": self._pools, "routers": self._routers},
             registry,
         )
-        routers = RouterRoutes(self._routers, router_lists, limit)
+        routers = RouterRoutes(self._routers, router_lists, self._bodies)
         return App(route_table(pools, routers, health, OpenApiRoute(version("gdsvc"))), meter)
 
     def _readings(self, routes: PoolRoutes, lists: Lists) -> Iterator[metrics.Reading]:

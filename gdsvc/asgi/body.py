@@ -5,7 +5,7 @@ from typing import Final
 
 from gdsvc.asgi.responses import Response, respond_and_close
 from gdsvc.asgi.types import Receive, Scope, Send, header
-from gdsvc.errors import GdsvcError
+from gdsvc.errors import GdsvcError, Unavailable
 
 DISCARDED_BYTES: Final = 16 * 1024 * 1024  # an ordinary client writes all before it reads: this much is let through
 DISCARD_SECONDS: Final = 2.0  # and a slow one holds its connection no longer than this
@@ -20,6 +20,10 @@ class BodyTooLarge(GdsvcError):
         self.limit = limit
 
 
+class BodyTooSlow(GdsvcError):
+    """The body did not arrive in the time that a body has."""
+
+
 class Disconnected(GdsvcError):
     """The body ended early: the caller left, or broke the framing of its chunks; granian does not tell which.
 
@@ -27,31 +31,57 @@ class Disconnected(GdsvcError):
     """
 
 
-async def read_body(scope: Scope, receive: Receive, limit: int) -> bytes:
-    """The whole body, at most `limit` bytes.
+class Budget:
+    """Bytes that bodies still arriving may hold in memory, over all connections."""
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self.held = 0
+
+    def take(self, size: int) -> None:
+        """Holds `size` more. Raises Unavailable where that is too much; nothing is held then."""
+        if self.held + size > self.limit:
+            raise Unavailable("too many large bodies are arriving at once", retry_after_secs=1)
+        self.held += size
+
+    def give_back(self, size: int) -> None:
+        """Holds `size` less."""
+        self.held -= size
+
+
+async def read_body(scope: Scope, receive: Receive, limit: int, budget: Budget | None = None) -> bytes:
+    """The whole body, at most `limit` bytes; what has come of it while more is to come is held in `budget`.
 
     Raises BodyTooLarge at once where Content-Length exceeds the limit, else as soon as the chunks do; Disconnected
-    when it ends early. A body of stated length ends with its last byte: the empty message that granian sends behind
-    it is not waited for (one more trip between threads per request), so a later receive() may still give it.
+    when it ends early; Unavailable where the budget is spent. A body of stated length ends with its last byte: the
+    empty message that granian sends behind it is not waited for (one more trip between threads per request), so a
+    later receive() may still give it.
     """
     length = _stated_length(scope)
     if length is not None and length > limit:
         raise BodyTooLarge(limit)
     body = b""
     rest: bytearray | None = None  # one buffer, since a list of two-byte chunks takes twenty times their size
-    size = 0
+    size = held = 0
     more = length != 0
-    while more:
-        chunk, more = await _next_chunk(receive)
-        size += len(chunk)
-        if size > limit:
-            raise BodyTooLarge(limit)
-        if size == len(chunk):
-            body = chunk
-        elif chunk:
-            rest = bytearray(body) if rest is None else rest
-            rest += chunk
-        more = more and size != length
+    try:
+        while more:
+            chunk, more = await _next_chunk(receive)
+            size += len(chunk)
+            if size > limit:
+                raise BodyTooLarge(limit)
+            if size == len(chunk):
+                body = chunk
+            elif chunk:
+                rest = bytearray(body) if rest is None else rest
+                rest += chunk
+            more = more and size != length
+            if more and budget is not None:
+                budget.take(len(chunk))
+                held += len(chunk)
+    finally:
+        if held and budget is not None:
+            budget.give_back(held)
     return body if rest is None else bytes(rest)
 
 

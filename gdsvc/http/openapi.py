@@ -56,6 +56,7 @@ _PROBLEMS = {
     400: "The request or its JSON is malformed.",
     404: "Not known.",
     405: "The method is not allowed here; the header Allow lists those that are.",
+    408: "The body did not arrive in time.",
     409: "The id is given on the command line and cannot be changed.",
     413: "The body is larger than the service takes.",
     415: "The Content-Type is not JSON.",
@@ -117,7 +118,7 @@ def _register(name: str, schema: str, summary: str, *problems: int) -> Json:
         "requestBody": {"required": True, "content": _json(_ref(schema))},
         "responses": {
             "200": {"description": "Registered or renewed.", "content": _json(_ref("Lease"))},
-            **_problems(413, 415, 422, *problems, 503),
+            **_problems(408, 413, 415, 422, *problems, 503),
         },
     }
 

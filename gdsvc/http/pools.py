@@ -1,7 +1,8 @@
 """The pool routes: register and renew, list, deregister."""
 
 from gdsvc import model
-from gdsvc.asgi.body import Disconnected, read_body
+from gdsvc.asgi.bodies import Bodies
+from gdsvc.asgi.body import Disconnected
 from gdsvc.asgi.negotiation import is_json
 from gdsvc.asgi.paths import query_values
 from gdsvc.asgi.responses import Response
@@ -15,27 +16,27 @@ from gdsvc.pool_discovery.registrar import PoolRegistrar
 _FILTERS = frozenset({"model", "region", "site_id"})
 
 
-async def read_json(scope: Scope, receive: Receive, limit: int) -> bytes:
-    """The body of a request that says it is JSON. Raises UnsupportedMediaType, BodyTooLarge, Disconnected."""
+async def read_json(scope: Scope, receive: Receive, bodies: Bodies) -> bytes:
+    """The body of a request that says it is JSON. Raises UnsupportedMediaType, and as Bodies does."""
     if not is_json(header(scope, b"content-type")):
         raise UnsupportedMediaType("expected a Content-Type of application/json")
-    return await read_body(scope, receive, limit)
+    return await bodies.read(scope, receive)
 
 
 class PoolRoutes:
     """Handlers over a registrar and the lists of its directory. `rejected` counts registrations that were refused."""
 
-    def __init__(self, registrar: PoolRegistrar, lists: Lists, max_body_bytes: int) -> None:
+    def __init__(self, registrar: PoolRegistrar, lists: Lists, bodies: Bodies) -> None:
         self._registrar = registrar
         self._lists = lists
-        self._max_body_bytes = max_body_bytes
+        self._bodies = bodies
         self._granted = Response(200, model.encode(registrar.lease))
         self.rejected = 0
 
     async def register(self, scope: Scope, receive: Receive) -> Response:
         """POST /pools. A body that this pool sent before only moves the lease: nothing is decoded."""
         try:
-            body = await read_json(scope, receive, self._max_body_bytes)
+            body = await read_json(scope, receive, self._bodies)
             if not await self._registrar.renew(body):
                 await self._registrar.register(model.decode_registration(body), body)
         except Disconnected:

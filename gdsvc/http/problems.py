@@ -2,7 +2,7 @@
 
 import msgspec
 
-from gdsvc.asgi.body import BodyTooLarge
+from gdsvc.asgi.body import BodyTooLarge, BodyTooSlow
 from gdsvc.asgi.responses import Response, retry_after
 from gdsvc.errors import Conflict, GdsvcError, Invalid, LimitReached, NotFound, NotJson, NotSupported, Unavailable
 
@@ -45,6 +45,7 @@ STATUSES: tuple[tuple[type[GdsvcError], int], ...] = (
     (NotJson, 400),
     (NotFound, 404),
     (MethodNotAllowed, 405),
+    (BodyTooSlow, 408),
     (Conflict, 409),
     (BodyTooLarge, 413),
     (UnsupportedMediaType, 415),
@@ -76,7 +77,7 @@ def _headers(error: GdsvcError) -> tuple[tuple[bytes, bytes], ...]:
     match error:
         case LimitReached() | Unavailable():
             return (retry_after(error.retry_after_secs),)
-        case BadRequest(closes=True):
+        case BadRequest(closes=True) | BodyTooSlow():
             return ((b"connection", b"close"),)
         case MethodNotAllowed():
             return ((b"allow", error.allow.encode()),)

@@ -1,6 +1,7 @@
 """The router routes: register and renew a replica, list, deregister."""
 
 from gdsvc import model
+from gdsvc.asgi.bodies import Bodies
 from gdsvc.asgi.responses import Response
 from gdsvc.asgi.types import Receive, Scope
 from gdsvc.errors import NotFound
@@ -12,15 +13,15 @@ from gdsvc.pool_discovery.registrar import ReplicaRegistrar
 class RouterRoutes:
     """Handlers over a registrar of replicas and the lists of its directory."""
 
-    def __init__(self, registrar: ReplicaRegistrar, lists: Lists, max_body_bytes: int) -> None:
+    def __init__(self, registrar: ReplicaRegistrar, lists: Lists, bodies: Bodies) -> None:
         self._registrar = registrar
         self._lists = lists
-        self._max_body_bytes = max_body_bytes
+        self._bodies = bodies
         self._granted = Response(200, model.encode(registrar.lease))
 
     async def register(self, scope: Scope, receive: Receive) -> Response:
         """POST /routers."""
-        body = await read_json(scope, receive, self._max_body_bytes)
+        body = await read_json(scope, receive, self._bodies)
         if not await self._registrar.renew(body):
             await self._registrar.register(model.decode_router(body), body)
         return self._granted

@@ -4,12 +4,12 @@ cimport cython
 from libc.stdlib cimport calloc, free
 
 METHODS = ("GET", "HEAD", "POST", "DELETE", "PUT", "PATCH", "OPTIONS", "other")
-STATUSES = (200, 204, 304, 400, 404, 405, 409, 413, 415, 422, 429, 500, 501, 503)
+STATUSES = (200, 204, 304, 400, 404, 405, 408, 409, 413, 415, 422, 429, 500, 501, 503)
 BOUNDS = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
 
 cdef enum:
     N_METHODS = 8
-    N_STATUSES = 15  # the last one is for every other status
+    N_STATUSES = 16  # the last one is for every other status
     N_BOUNDS = 15
 
 cdef double[N_BOUNDS] _bounds
