@@ -16,7 +16,7 @@ from msgspec import Struct
 from gdsvc import model
 from gdsvc._pool_index import CHANGED, NEW, UNCHANGED, PoolIndex
 from gdsvc.errors import Conflict, LimitReached
-from gdsvc.model import Lease, PoolKey, PoolListing, PoolRegistration, RouterReplica
+from gdsvc.model import Lease, PoolKey, PoolListing, PoolRegistration, RouterReplica, sort_key
 from gdsvc.pool_discovery.conflicts import Payloads
 from gdsvc.pool_discovery.directory import EVERYTHING, EncodedList, Filter, Source
 from gdsvc.pool_discovery.fanout import Fanout, Lagged, Subscription
@@ -173,7 +173,8 @@ class LeasedStore(Generic[Item, Key]):
 
     def _beat(self, key: bytes, body: bytes | None, now: float, *, fresh: bool) -> None:
         self._index.beat(key, body, now, self._ttl, fresh)
-        self._due_at = min(self._due_at, now + self._ttl)
+        if now + self._ttl < self._due_at:
+            self._due_at = now + self._ttl
 
     def _deregister(self, key: bytes) -> bool:
         self.advance()  # what has lapsed is not there to be taken out
@@ -192,7 +193,7 @@ class LeasedStore(Generic[Item, Key]):
         self._on_change(f"{self._kind}.{happened}", key)
 
 
-class _Shown(Struct, frozen=True):
+class _Shown(Struct, frozen=True, gc=False):
     """What is shown of a payload: its encoding, and what lists are filtered by."""
 
     encoded: bytes
@@ -229,36 +230,33 @@ class MemoryPoolStore(LeasedStore[PoolListing, PoolKey]):
 
     async def register(self, payload: PoolRegistration, body: bytes | None = None) -> Lease:
         """Registers or renews; the newest payload of a key wins. Raises LimitReached."""
+        key = sort_key(payload.key)
+        encoded = model.encode_registered(payload)
         now = self._clock.now()
-        key = model.sort_key(payload.key)
-        location = payload.location
-        shown = _Shown(model.encode_registered(payload), payload.model, location.region if location else None)
-        latest = self._latest(key)
+        payloads = self._payloads.get(key) if self._payloads else None
+        latest = payloads.held.encoded if payloads and payloads.held else self._index.encoding(key)
+        fresh = latest != encoded
         if latest is None:
-            self._refuse_beyond_limit()
-            self._show(key, shown)
+            if self._max_pools is not None and len(self._index) >= self._max_pools:
+                self._refuse_beyond(self._max_pools)
+            self._index.put(key, encoded, payload.model, payload.location.region if payload.location else None)
+            self._fanout.publish(EncodedUpsert(encoded))
             self.new += 1
-            self._tell("registered", key)
-        elif latest != shown.encoded:
-            self._change(key, shown, latest, now)
-        self._beat(key, body, now, fresh=latest != shown.encoded)
+            self._on_change("pool.registered", key)
+        elif fresh:
+            region = payload.location.region if payload.location else None
+            self._change(key, _Shown(encoded, payload.model, region), latest, now)
+        self._beat(key, body, now, fresh=fresh)
         return self._lease
 
     async def deregister(self, key: PoolKey) -> bool:
         """Takes the pool out at once."""
-        return self._deregister(model.sort_key(key))
+        return self._deregister(sort_key(key))
 
-    def _latest(self, key: bytes) -> bytes | None:
-        """The encoding of the payload received last, shown or held back; None where the key is not known."""
-        payloads = self._payloads.get(key)
-        return payloads.held.encoded if payloads and payloads.held else self._index.encoding(key)
-
-    def _refuse_beyond_limit(self) -> None:
-        if self._max_pools is None or len(self._index) < self._max_pools:
-            return
+    def _refuse_beyond(self, max_pools: int) -> None:
         self.advance()  # a lease may have ended
-        if len(self._index) >= self._max_pools:
-            limit = f"this service takes at most {self._max_pools} pools (--max-pools)"
+        if len(self._index) >= max_pools:
+            limit = f"this service takes at most {max_pools} pools (--max-pools)"
             raise LimitReached(limit, self._lease.heartbeat_interval_secs)
 
     def _show(self, key: bytes, shown: _Shown) -> None:

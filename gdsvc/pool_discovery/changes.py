@@ -1,7 +1,6 @@
 """What happened to members, said in the log: a line for each, up to a number a second, then one line for the rest."""
 
 import time
-from collections import Counter
 from collections.abc import Callable
 from math import inf
 from typing import Final
@@ -21,19 +20,20 @@ class ChangeLog:
         self._monotonic = monotonic
         self._window_ends_at = -inf
         self._lines = 0
-        self._counted: Counter[str] = Counter()
+        self._counted: dict[str, int] = {}
 
     def __call__(self, event: str, key: bytes) -> None:
         """Writes what happened to the member of `key`, or counts it where this window has had its lines.
 
         `event` is the log event, such as `pool.registered`; `key` is a sort key: names with NUL between them.
         """
-        self.advance()
-        self._lines += 1
-        if self._lines <= LINES_A_WINDOW:
+        if self._monotonic() >= self._window_ends_at:
+            self.advance()
+        if self._lines < LINES_A_WINDOW:
+            self._lines += 1
             log.info(event, key=key.decode().replace("\0", "/"))
         else:
-            self._counted[event] += 1
+            self._counted[event] = self._counted.get(event, 0) + 1
 
     def advance(self) -> float:
         """Ends the window where its time is over; never asks for a beat of its own."""

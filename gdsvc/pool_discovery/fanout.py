@@ -43,6 +43,7 @@ class Fanout(Generic[E]):
 
     def __init__(self, capacity: int = CAPACITY) -> None:
         self.published = 0
+        self._capacity = capacity
         self._ring: list[E | Lagged] = [LAGGED] * capacity
         self._more: asyncio.Future[None] | None = None
 
@@ -50,19 +51,22 @@ class Fanout(Generic[E]):
         """A subscription that gets what is published from now on."""
         return Subscription(self)
 
-    def publish(self, event: E) -> None:
+    def publish(self, event: E | Lagged) -> None:
         """Gives `event` to every subscription."""
-        self._append(event)
+        self._ring[self.published % self._capacity] = event
+        self.published += 1
+        if self._more is not None:
+            self._wake()
 
     def resync(self) -> None:
         """Makes every subscription start again from the whole view."""
-        self._append(LAGGED)
+        self.publish(LAGGED)
 
     def at(self, place: int) -> E | Lagged:
         """The event at `place`, or LAGGED where the ring no longer holds it."""
-        if self.published - place > len(self._ring):
+        if self.published - place > self._capacity:
             return LAGGED
-        return self._ring[place % len(self._ring)]
+        return self._ring[place % self._capacity]
 
     async def more(self) -> None:
         """Returns once something has been published."""
@@ -70,9 +74,7 @@ class Fanout(Generic[E]):
             self._more = asyncio.get_running_loop().create_future()
         await asyncio.shield(self._more)
 
-    def _append(self, event: E | Lagged) -> None:
-        self._ring[self.published % len(self._ring)] = event
-        self.published += 1
+    def _wake(self) -> None:
         if self._more is not None:
             self._more.set_result(None)
             self._more = None

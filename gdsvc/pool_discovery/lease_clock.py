@@ -36,7 +36,12 @@ class LeaseClock:
 
     def now(self) -> float:
         """Lease time now. It never runs back: what was read before a stall was found stands until time is there."""
-        self._now = max(self._now, self._observe() - self._started_at - self._forgiven)
+        observed_at = self._monotonic()
+        if observed_at - self._ticked_at >= STALL_SECS:
+            self._stalled_until(observed_at)
+        now = observed_at - self._started_at - self._forgiven
+        if now > self._now:
+            self._now = now
         return self._now
 
     def heard_secs(self) -> float:
@@ -53,16 +58,16 @@ class LeaseClock:
 
     def _observe(self) -> float:
         observed_at = self._monotonic()
-        gap = observed_at - self._ticked_at
-        if gap >= STALL_SECS:
-            self._ticked_at = observed_at
-            self._forgive(gap, observed_at)
+        if observed_at - self._ticked_at >= STALL_SECS:
+            self._stalled_until(observed_at)
         return observed_at
 
-    def _forgive(self, gap: float, ended_at: float) -> None:
-        forgiven = min(gap, max(0.0, self._window_secs / 2 - self._forgiven_since(ended_at - self._window_secs)))
+    def _stalled_until(self, observed_at: float) -> None:
+        gap = observed_at - self._ticked_at
+        self._ticked_at = observed_at
+        forgiven = min(gap, max(0.0, self._window_secs / 2 - self._forgiven_since(observed_at - self._window_secs)))
         self._forgiven += forgiven
-        self._forgiven_spans.append((ended_at, forgiven))
+        self._forgiven_spans.append((observed_at, forgiven))
         self.stalls += 1
         self.stalled_secs += gap
         self._on_stall(gap, forgiven)

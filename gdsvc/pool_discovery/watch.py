@@ -66,13 +66,13 @@ class Resync(Struct, Generic[Item], frozen=True):
     snapshot: Snapshot[Item]
 
 
-class EncodedUpsert(Struct, frozen=True):
+class EncodedUpsert(Struct, frozen=True, gc=False):
     """An Upserted as publishers keep it: the encoding of the item, made once for the list and for all watchers."""
 
     encoded: bytes
 
 
-class EncodedRemoval(Struct, frozen=True):
+class EncodedRemoval(Struct, frozen=True, gc=False):
     """A Removed as publishers keep it: the sort key of the item."""
 
     key: bytes

@@ -115,6 +115,8 @@ cdef class PoolIndex:
     cdef Py_ssize_t _gone  # listings marked gone that are still in _order or _fresh
     cdef LeaseHeap _leases
     cdef object _seed
+    cdef bytes _digested  # the body digested last, and its digest
+    cdef bytes _digest
     cdef readonly unsigned long long revision
     cdef readonly unsigned long long renewed  # by renew(), and by beat() of what was not fresh
     cdef readonly unsigned long long expired
@@ -145,7 +147,7 @@ cdef class PoolIndex:
 
     def renew(self, bytes body not None, double now, double ttl) -> bool:
         """The fast path: moves the lease of the key whose last registration had these bytes; False where none had."""
-        cdef object found = self._by_digest.get(xxh3_128_digest(body, self._seed))
+        cdef object found = self._by_digest.get(self._digest_of(body))
         if found is None:
             return False
         self._leases.renew(<_Listed> found, now, ttl)
@@ -245,7 +247,7 @@ cdef class PoolIndex:
         return 0
 
     cdef int _remember(self, _Listed listed, bytes body) except -1:
-        cdef bytes digest = xxh3_128_digest(body, self._seed)
+        cdef bytes digest = self._digest_of(body)
         if digest == listed.digest or digest == listed.other_digest:
             return 0
         if listed.other_digest is not None:
@@ -254,6 +256,13 @@ cdef class PoolIndex:
         listed.digest = digest
         self._by_digest[digest] = listed
         return 0
+
+    cdef bytes _digest_of(self, bytes body):
+        """The digest of `body`; a body that renew() did not know is asked for again when it is remembered."""
+        if self._digested is not body:
+            self._digest = xxh3_128_digest(body, self._seed)
+            self._digested = body
+        return self._digest
 
     cdef int _forget_bodies(self, _Listed listed) except -1:
         if listed.digest is not None:

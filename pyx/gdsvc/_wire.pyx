@@ -9,6 +9,7 @@ from libc.string cimport memcpy
 
 cdef extern from "Python.h":
     const char *PyUnicode_AsUTF8AndSize(object text, Py_ssize_t *size) except NULL
+    long PyLong_AsLongAndOverflow(object number, int *overflow) except? -1
 
 cdef enum:
     MAX_NAME_BYTES = 253
@@ -28,11 +29,6 @@ cdef bint _plain_name(str text) except -1:
 def plain_name(str text not None) -> bool:
     """Whether `text` is surely a name."""
     return _plain_name(text)
-
-
-def plain_names(str first not None, str second not None, str third not None) -> bool:
-    """Whether all three are surely names."""
-    return _plain_name(first) and _plain_name(second) and _plain_name(third)
 
 
 cdef inline bint _is_digit(unsigned char byte) noexcept nogil:
@@ -85,11 +81,16 @@ cdef bint _plain_base_url(const unsigned char *url, Py_ssize_t size) noexcept no
     return 1 <= value <= 65535
 
 
-def plain_base_urls(tuple urls not None) -> bool:
-    """Whether all `urls`, which are str, are surely bare base URLs."""
+def plain_base_url(str text not None) -> bool:
+    """Whether `text` is surely a bare base URL."""
+    cdef Py_ssize_t size
+    cdef const char *url = PyUnicode_AsUTF8AndSize(text, &size)
+    return _plain_base_url(<const unsigned char *> url, size)
+
+
+cdef bint _plain_base_urls(tuple urls) except -1:
     cdef Py_ssize_t size
     cdef const char *url
-    cdef object text
     for text in urls:
         url = PyUnicode_AsUTF8AndSize(text, &size)
         if not _plain_base_url(<const unsigned char *> url, size):
@@ -97,15 +98,51 @@ def plain_base_urls(tuple urls not None) -> bool:
     return True
 
 
-def sort_key(str site_id not None, str namespace not None, str dgd_name not None) -> bytes:
-    """The names in UTF-8 with NUL between them: sorts as the names do, since no name holds NUL."""
+def check_key(key) -> None:
+    """`__post_init__` of PoolKey: looks closely only where a name is not plain."""
+    if not (_plain_name(key.site_id) and _plain_name(key.namespace) and _plain_name(key.dgd_name)):
+        key.look_closely()
+
+
+def check_location(location) -> None:
+    """`__post_init__` of PoolLocation: looks closely only where the region is not plain."""
+    if not _plain_name(location.region):
+        location.look_closely()
+
+
+def check_capacity(capacity) -> None:
+    """`__post_init__` of PoolCapacity: looks closely only where a count is not surely in range."""
+    if not (
+        _plain_count(capacity.max_concurrency)
+        and _plain_count(capacity.live_workers)
+        and _plain_count(capacity.kv_capacity_blocks)
+        and _plain_count(capacity.expected_ranks)
+        and _plain_count(capacity.observed_ranks)
+    ):
+        capacity.look_closely()
+
+
+def check_registration(registration) -> None:
+    """`__post_init__` of PoolRegistration: looks closely only where a frontend is not plain."""
+    if registration.frontends and not _plain_base_urls(registration.frontends):
+        registration.look_closely()
+
+
+cdef bint _plain_count(object count) except -1:
+    cdef int overflow = 0
+    return count is None or (PyLong_AsLongAndOverflow(count, &overflow) >= 0 and not overflow)
+
+
+def sort_key(key) -> bytes:
+    """The names of a PoolKey in UTF-8 with NUL between them: sorts as the key does, since no name holds NUL."""
     cdef const char *names[3]
     cdef Py_ssize_t sizes[3]
+    cdef object site_id = key.site_id, namespace = key.namespace, dgd_name = key.dgd_name
     names[0] = PyUnicode_AsUTF8AndSize(site_id, &sizes[0])
     names[1] = PyUnicode_AsUTF8AndSize(namespace, &sizes[1])
     names[2] = PyUnicode_AsUTF8AndSize(dgd_name, &sizes[2])
-    cdef bytes key = PyBytes_FromStringAndSize(NULL, sizes[0] + sizes[1] + sizes[2] + 2)
-    cdef char *out = PyBytes_AS_STRING(key)
+    cdef bytes joined = PyBytes_FromStringAndSize(NULL, sizes[0] + sizes[1] + sizes[2] + 2)
+    cdef char *out = PyBytes_AS_STRING(joined)
     memcpy(out, names[0], sizes[0])
     out[sizes[0]] = 0
     out += sizes[0] + 1
@@ -113,14 +150,15 @@ def sort_key(str site_id not None, str namespace not None, str dgd_name not None
     out[sizes[1]] = 0
     out += sizes[1] + 1
     memcpy(out, names[2], sizes[2])
-    return key
+    return joined
 
 
-def id_material(str site_id not None, str namespace not None, str dgd_name not None) -> bytes:
-    """What a pool id is derived from: each name in UTF-8 behind its length as 8 big-endian bytes."""
+def id_material(key) -> bytes:
+    """What the id of a pool is derived from: each name of its key in UTF-8 behind its length as 8 big-endian bytes."""
     cdef const char *names[3]
     cdef Py_ssize_t sizes[3]
     cdef int position, byte
+    cdef object site_id = key.site_id, namespace = key.namespace, dgd_name = key.dgd_name
     names[0] = PyUnicode_AsUTF8AndSize(site_id, &sizes[0])
     names[1] = PyUnicode_AsUTF8AndSize(namespace, &sizes[1])
     names[2] = PyUnicode_AsUTF8AndSize(dgd_name, &sizes[2])
