@@ -259,15 +259,18 @@ def test_a_swap_inside_a_comparison_is_not_lost_sight_of() -> None:
         def __eq__(self, other: object) -> bool:
             if inner:
                 picker.swap(inner.pop())
+                served.extend(picked(picker, 2))
             return str.__eq__(self, other)
 
     inner: list[Pools] = []
+    served: list[str] = []
     picker: RoundRobin[str, str] = RoundRobin([(Key(name), [name]) for name in "abc"])
     assert picked(picker, 1) == ["a"]
     inner.append(fleet("abcx"))
-    picker.swap([(Key(name), [name]) for name in "abcx"])
-    assert picker.pools == ("a", "b", "c", "x")
-    assert sorted(picked(picker, 4)) == list("abcx")
+    picker.swap([(Key(name), [name]) for name in "cbax"])
+    assert picker.pools == ("c", "b", "a", "x")
+    assert served == ["b", "c"]
+    assert picked(picker, 4) == ["x", "a", "b", "c"]
 
 
 def test_a_pool_whose_end_picks_and_swaps_finds_the_new_snapshot() -> None:

@@ -1,0 +1,100 @@
+"""The backends that the contract suite runs over: one entry in POOLS or REPLICAS adds one.
+
+A backend is an async context manager that gives a stand: a directory, a registrar, and lease time that passes when
+the test says so. What a stand shows after `pass_time` or `settle` is all that has happened until then.
+"""
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import Generic, Protocol, TypeVar
+
+import pytest
+
+from gdsvc.backends.memory import MemoryPoolStore, MemoryReplicaStore
+from gdsvc.model import Lease
+from gdsvc.pool_discovery.directory import PoolDirectory, ReplicaDirectory
+from gdsvc.pool_discovery.lease_clock import LeaseClock
+from gdsvc.pool_discovery.registrar import PoolRegistrar, ReplicaRegistrar
+
+LEASE = Lease(5, 15)
+STARTED_AT = "2026-01-01T00:00:00.000Z"
+
+Directory_co = TypeVar("Directory_co", covariant=True)
+Registrar_co = TypeVar("Registrar_co", covariant=True)
+
+
+class Stand(Protocol[Directory_co, Registrar_co]):
+    """What the suite needs of a backend."""
+
+    @property
+    def directory(self) -> Directory_co: ...
+    @property
+    def registrar(self) -> Registrar_co: ...
+    async def pass_time(self, secs: float) -> None: ...
+    async def settle(self) -> None: ...
+
+
+class Advancing(Protocol):
+    """What time alone moves."""
+
+    def advance(self) -> float: ...
+
+
+class MemoryStand(Generic[Directory_co, Registrar_co]):
+    """A memory store and its clock."""
+
+    def __init__(
+        self, time: list[float], clock: LeaseClock, store: Advancing, directory: Directory_co, registrar: Registrar_co
+    ):
+        self.directory = directory
+        self.registrar = registrar
+        self._time = time
+        self._clock = clock
+        self._store = store
+
+    async def pass_time(self, secs: float) -> None:
+        """Beats as a Pulse does, so that no step is taken for a stall."""
+        until = self._time[0] + secs
+        while self._time[0] < until:
+            self._time[0] = min(until, self._time[0] + 0.0625)
+            self._clock.tick()
+            self._store.advance()
+
+    async def settle(self) -> None:
+        """A memory store shows at once what it was told."""
+
+
+PoolStand = Stand[PoolDirectory, PoolRegistrar]
+ReplicaStand = Stand[ReplicaDirectory, ReplicaRegistrar]
+
+
+@asynccontextmanager
+async def memory_pools() -> AsyncIterator[PoolStand]:
+    time = [0.0]
+    clock = LeaseClock(LEASE.lease_duration_secs, lambda: time[0])
+    store = MemoryPoolStore(LEASE, clock, STARTED_AT)
+    yield MemoryStand(time, clock, store, store, store)
+
+
+@asynccontextmanager
+async def memory_replicas() -> AsyncIterator[ReplicaStand]:
+    time = [0.0]
+    clock = LeaseClock(LEASE.lease_duration_secs, lambda: time[0])
+    store = MemoryReplicaStore(LEASE, clock, STARTED_AT)
+    yield MemoryStand(time, clock, store, store, store)
+
+
+POOLS: dict[str, Callable[[], AbstractAsyncContextManager[PoolStand]]] = {"memory": memory_pools}
+REPLICAS: dict[str, Callable[[], AbstractAsyncContextManager[ReplicaStand]]] = {"memory": memory_replicas}
+
+
+@pytest.fixture(params=POOLS)
+def open_pools(request: pytest.FixtureRequest) -> Callable[[], AbstractAsyncContextManager[PoolStand]]:
+    """Opens a pool backend."""
+    return POOLS[request.param]
+
+
+@pytest.fixture(params=REPLICAS)
+def open_replicas(request: pytest.FixtureRequest) -> Callable[[], AbstractAsyncContextManager[ReplicaStand]]:
+    """Opens a backend of router replicas."""
+    return REPLICAS[request.param]

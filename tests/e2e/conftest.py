@@ -1,0 +1,33 @@
+"""What the tests of the whole service share: services as processes, stopped and their logs judged after each test."""
+
+import contextlib
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.e2e.process import Serve, Service, Tell, running
+
+
+@pytest.fixture
+def serve(tmp_path: Path) -> Iterator[Serve]:
+    """`serve(*flags)` starts a service that is live when it returns, and gone after the test."""
+    with contextlib.ExitStack() as services:
+
+        def start(*flags: str, **options: Any) -> Service:
+            return services.enter_context(running(tmp_path, *flags, **options))
+
+        yield start
+
+
+@pytest.fixture
+def tell(capsys: pytest.CaptureFixture[str]) -> Tell:
+    """`tell(text)` shows what a test measured, whether it passes or not."""
+
+    def write(text: str) -> None:
+        with capsys.disabled():
+            sys.stdout.write(f"\n{text}\n")
+
+    return write

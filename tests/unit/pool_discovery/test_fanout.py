@@ -1,0 +1,124 @@
+"""The fanout's ring, its laggards and its waiters."""
+
+import asyncio
+import tracemalloc
+
+from gdsvc.pool_discovery.fanout import CAPACITY, LAGGED, Fanout, Lagged, Subscription
+
+
+async def read(subscription: Subscription[int], count: int) -> list[int | Lagged]:
+    return [await subscription.next() for _ in range(count)]
+
+
+async def is_waiting(subscription: Subscription[int]) -> bool:
+    """Whether nothing is there to be read; takes nothing away."""
+    reader = asyncio.ensure_future(subscription.next())
+    await asyncio.sleep(0)
+    waiting = not reader.done()
+    reader.cancel()
+    return waiting
+
+
+async def test_a_subscription_gets_what_is_published_after_it_in_order() -> None:
+    fanout: Fanout[int] = Fanout()
+    fanout.publish(1)
+    subscription = fanout.subscribe()
+    fanout.publish(2)
+    fanout.publish(3)
+    assert await read(subscription, 2) == [2, 3]
+    assert await is_waiting(subscription)
+
+
+async def test_every_subscription_gets_every_event() -> None:
+    fanout: Fanout[int] = Fanout()
+    subscriptions = [fanout.subscribe() for _ in range(3)]
+    readers = [asyncio.ensure_future(read(subscription, 2)) for subscription in subscriptions]
+    await asyncio.sleep(0)
+    fanout.publish(1)
+    await asyncio.sleep(0)
+    fanout.publish(2)
+    assert await asyncio.gather(*readers) == [[1, 2]] * 3
+
+
+async def test_a_reader_exactly_as_far_behind_as_the_ring_is_long_misses_nothing() -> None:
+    fanout: Fanout[int] = Fanout()
+    subscription = fanout.subscribe()
+    for event in range(CAPACITY):
+        fanout.publish(event)
+    assert await read(subscription, CAPACITY) == list(range(CAPACITY))
+    assert await is_waiting(subscription)
+
+
+async def test_a_reader_one_event_further_behind_is_told_once_and_goes_on_from_now() -> None:
+    fanout: Fanout[int] = Fanout()
+    subscription = fanout.subscribe()
+    for event in range(CAPACITY + 1):
+        fanout.publish(event)
+    assert await subscription.next() is LAGGED
+    assert await is_waiting(subscription)
+    fanout.publish(7)
+    assert await read(subscription, 1) == [7]
+
+
+async def test_a_reader_that_lags_delays_no_other() -> None:
+    fanout: Fanout[int] = Fanout(capacity=4)
+    slow, quick = fanout.subscribe(), fanout.subscribe()
+    for event in range(20):
+        fanout.publish(event)
+        assert await quick.next() == event
+    assert await slow.next() is LAGGED
+
+
+async def test_a_resync_makes_every_subscription_start_again_after_what_it_had_still_to_read() -> None:
+    fanout: Fanout[int] = Fanout()
+    subscriptions = [fanout.subscribe() for _ in range(2)]
+    fanout.publish(1)
+    fanout.resync()
+    for subscription in subscriptions:
+        assert await read(subscription, 2) == [1, LAGGED]
+        assert await is_waiting(subscription)
+
+
+async def test_what_a_resync_makes_void_is_not_given_after_it() -> None:
+    fanout: Fanout[int] = Fanout()
+    subscription = fanout.subscribe()
+    fanout.resync()
+    fanout.publish(1)
+    assert await subscription.next() is LAGGED
+    assert await is_waiting(subscription), "the whole view that is taken now holds event 1 already"
+
+
+async def test_a_reader_that_gives_up_waiting_takes_nothing_from_the_others() -> None:
+    fanout: Fanout[int] = Fanout()
+    subscription, other = fanout.subscribe(), fanout.subscribe()
+    impatient = asyncio.ensure_future(subscription.next())
+    patient = asyncio.ensure_future(other.next())
+    await asyncio.sleep(0)
+    impatient.cancel()
+    await asyncio.sleep(0)
+    fanout.publish(1)
+    assert await patient == 1
+    assert await subscription.next() == 1
+
+
+async def test_published_counts_events_and_resyncs() -> None:
+    fanout: Fanout[int] = Fanout(capacity=2)
+    for _ in range(3):
+        fanout.publish(0)
+    fanout.resync()
+    assert fanout.published == 4
+
+
+async def test_a_subscription_that_is_never_read_costs_no_memory() -> None:
+    fanout: Fanout[bytes] = Fanout()
+    subscriptions = [fanout.subscribe() for _ in range(10)]
+    for _ in range(CAPACITY):
+        fanout.publish(bytes(1000))
+    tracemalloc.start()
+    before, _ = tracemalloc.get_traced_memory()
+    for _ in range(4 * CAPACITY):
+        fanout.publish(bytes(1000))
+    after, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert after - before < 1.5 * CAPACITY * 1100, "one ring of events, whoever reads"
+    assert all([await subscription.next() is LAGGED for subscription in subscriptions])
