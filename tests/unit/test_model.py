@@ -17,6 +17,7 @@ from gdsvc.model import (
     PoolKey,
     PoolListing,
     PoolLocation,
+    PoolRegistration,
     RouterReplica,
     decode_listing,
     decode_registration,
@@ -285,3 +286,20 @@ def test_keys_and_routers_sort_by_their_members() -> None:
     keys = [PoolKey("b", "a", "a"), PoolKey("a", "b", "a"), PoolKey("a", "a", "b"), PoolKey("a", "a", "a")]
     assert sorted(keys) == keys[::-1]
     assert sorted([RouterReplica("b", "http://a"), RouterReplica("a", "http://b")])[0].id == "a"
+
+
+REGISTRATIONS = st.builds(
+    PoolRegistration,
+    key=KEYS,
+    location=st.none() | LOCATIONS,
+    model=st.none() | TEXTS,
+    frontends=st.lists(FRONTENDS, max_size=3).map(tuple),
+    capacity=st.none() | CAPACITIES,
+    capabilities=st.lists(TEXTS, max_size=3).map(tuple),
+    extra=extras(PoolListing),
+)
+
+
+@given(REGISTRATIONS)
+def test_a_registration_is_encoded_as_the_listing_that_it_gives(registration: PoolRegistration) -> None:
+    assert model.encode_registered(registration) == encode_listing(listing_of(registration))

@@ -1,0 +1,41 @@
+#!/usr/bin/env bash
+# Line coverage of .py and .pyx by the default suite: tests/coverage.sh [DIRECTORY [PYTHON]]
+#
+# Builds with line tracing in a fresh copy of the tree, since a traced module is too slow to share a folder with any
+# other build. DIRECTORY is made for it and stays; without one, a temporary directory is used and removed. Fails where a
+# test fails and where a .pyx does not appear in the report.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+python=${2:-python3}
+if (($#)); then
+  work=$1
+else
+  work=$(mktemp -d)
+  trap 'rm -rf "$work"' EXIT
+fi
+mkdir -p "$work/tree"
+tar --create --exclude-vcs --exclude='.venv*' --exclude='./build' --exclude='./dist' --exclude='*.egg-info' \
+  --exclude='__pycache__' --exclude='*.so' --exclude='./pyx/gdsvc/*.c' --exclude='.*_cache' --exclude='.hypothesis' \
+  --exclude='.coverage*' . | tar --extract --directory="$work/tree"
+cd "$work/tree"
+
+"$python" -m venv "$work/venv"
+GDSVC_TRACE=1 "$work/venv/bin/pip" install -q -e '.[test,lint]' --config-settings editable_mode=compat
+test -n "$(find pyx/gdsvc -name '*.c' -print -quit)"  # beside the .pyx, where the plugin looks for it
+
+PATH="$work/venv/bin:$PATH"
+# Left out by name: a traced module runs Python, the tracer, between two lines of C, so that what the interpreter lock
+# makes one step elsewhere is many here, and threads that share an object tear it apart.
+untraceable=(tests/unit/test_picker.py::test_threads_that_pick_while_another_swaps_see_only_pairs_of_a_snapshot)
+printf 'not run with tracing: %s\n' "${untraceable[@]}"
+code=0
+coverage run -m pytest -o timeout=600 "${untraceable[@]/#/--deselect=}" || code=$?
+coverage combine -q
+coverage report --skip-empty | tee "$work/report.txt"
+for source in pyx/gdsvc/*.pyx; do
+  if ! grep -qE "^$source +[1-9]" "$work/report.txt"; then
+    echo "$source is not in the report"
+    code=1
+  fi
+done
+exit "$code"
