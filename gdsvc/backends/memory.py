@@ -163,7 +163,7 @@ class LeasedStore(Generic[Item, Key]):
 
     def _snapshot(self) -> Snapshot[Item]:
         revision, completeness = self.view()
-        return Snapshot(Items(self._index.parts().encodings, self._decode), completeness, revision)
+        return Snapshot(Items(self._index.listings(), self._decode), completeness, revision)
 
     # -- writing
 

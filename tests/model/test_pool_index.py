@@ -185,7 +185,7 @@ class StoreModel(RuleBasedStateMachine):
 
     @invariant()
     def filters_keep_what_a_slow_look_keeps(self) -> None:
-        listings = [json.loads(encoded) for encoded in self.store.index.parts().encodings]
+        listings = [json.loads(encoded) for encoded in self.store.index.listings()]
         for where, keep in (
             (Filter(models=frozenset({"m1"})), lambda item: item["model"] == "m1"),
             (Filter(site_ids=frozenset({"a", "b"})), lambda item: item["key"]["site_id"] in ("a", "b")),
@@ -196,7 +196,7 @@ class StoreModel(RuleBasedStateMachine):
     @invariant()
     def the_watcher_knows_what_is_listed(self) -> None:
         self.drain()
-        encodings = self.store.index.parts().encodings
+        encodings = self.store.index.listings()
         assert [model.encode_listing(self.seen[key]) for key in sorted(self.seen)] == encodings
         assert self.seen_completeness is (Completeness.EXACT if self.completed else Completeness.ESTIMATED)
 
@@ -325,7 +325,9 @@ class IndexMachine(RuleBasedStateMachine):
 
     @invariant()
     def knows_what_is_listed_and_until_when(self) -> None:
-        assert self.index.parts().encodings == [self.listed[key] for key in sorted(self.listed)]
+        encodings = [self.listed[key] for key in sorted(self.listed)]
+        assert self.index.listings() == encodings
+        assert self.index.parts().join(b"[", b"]") == b"[" + b",".join(encodings) + b"]"
         assert (len(self.index), self.index.revision) == (len(self.listed), self.revision)
         assert {key: self.index.deadline(key) for key in self.listed} == self.deadlines
 

@@ -301,7 +301,7 @@ async def test_what_is_published_is_the_encoding_that_is_listed() -> None:
     await register(stand.store, body(model="m", x=[1]))
     event = stand.store._fanout.at(0)
     assert isinstance(event, EncodedUpsert)
-    assert [event.encoded] == stand.store.index.parts().encodings
+    assert [event.encoded] == stand.store.index.listings()
 
 
 # ------------------------------------------------------------------------------------------------ deregistration
