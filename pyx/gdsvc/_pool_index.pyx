@@ -33,19 +33,20 @@ cdef enum:
 @cython.final
 @cython.no_gc  # holds bytes and interned str only: no cycle can pass through it
 cdef class _Listed(LeaseEntry):
-    cdef readonly bytes key
+    """A listing; its `item` is its key. Field by field 128 bytes: there is one for each pool."""
+
     cdef bytes encoded
     cdef str model
     cdef str region
     cdef PyObject *chunk  # the _Chunk that holds it, which the index owns; NULL while it is in none
-    cdef bint gone
-    cdef int newest  # which of the two bodies came last
-    cdef bint known[2]  # whether there is such a body
     cdef unsigned char digests[2][DIGEST]  # of the last body that said this, and of another that says the same
+    cdef unsigned char known[2]  # whether there is such a body
+    cdef unsigned char newest  # which of them came last
+    cdef unsigned char gone
 
 
 cdef object _key_of(_Listed listed):
-    return listed.key
+    return listed.item
 
 
 @cython.final
@@ -148,7 +149,7 @@ cdef class _Chunk:
         cdef Py_ssize_t low = 0, high = PyList_GET_SIZE(self.members), middle
         while low < high:
             middle = (low + high) // 2
-            if (<_Listed> self.members[middle]).key < key:
+            if <bytes> (<_Listed> self.members[middle]).item < key:
                 low = middle + 1
             else:
                 high = middle
@@ -312,7 +313,7 @@ cdef class PoolIndex:
         cdef _Chunk chunk
         if found is None:
             listed = _Listed.__new__(_Listed)
-            listed.key = key
+            listed.item = key
             self._by_key[key] = listed
             self._fresh.append(listed)
         else:
@@ -346,7 +347,7 @@ cdef class PoolIndex:
         cdef object listed
         for listed in due:
             self._drop(<_Listed> listed)
-            keys.append((<_Listed> listed).key)
+            keys.append((<_Listed> listed).item)
         self.expired += len(keys)
         return keys
 
@@ -448,9 +449,9 @@ cdef class PoolIndex:
         if not self._chunks:
             self._chunks.append(_new_chunk([listed]))
             return 0
-        at = self._chunk_before(listed.key)
+        at = self._chunk_before(<bytes> listed.item)
         chunk = <_Chunk> self._chunks[at]
-        PyList_Insert(chunk.members, chunk.position_of(listed.key), listed)
+        PyList_Insert(chunk.members, chunk.position_of(<bytes> listed.item), listed)
         listed.chunk = <PyObject *> chunk
         chunk.size += PyBytes_GET_SIZE(listed.encoded) + 1
         chunk.changed = True
@@ -463,7 +464,7 @@ cdef class PoolIndex:
         cdef Py_ssize_t low = 0, high = PyList_GET_SIZE(self._chunks), middle
         while high - low > 1:
             middle = (low + high) // 2
-            if key < (<_Listed> (<_Chunk> self._chunks[middle]).members[0]).key:
+            if key < <bytes> (<_Listed> (<_Chunk> self._chunks[middle]).members[0]).item:
                 high = middle
             else:
                 low = middle
@@ -506,12 +507,12 @@ cdef class PoolIndex:
     cdef int _drop(self, _Listed listed) except -1:
         """The part of leaving that is no lease."""
         cdef _Chunk chunk
-        del self._by_key[listed.key]
+        del self._by_key[<bytes> listed.item]
         self._forget_bodies(listed)
         self.revision += 1
         if listed.chunk != NULL:
             chunk = <_Chunk> listed.chunk
-            del chunk.members[chunk.position_of(listed.key)]
+            del chunk.members[chunk.position_of(<bytes> listed.item)]
             chunk.size -= PyBytes_GET_SIZE(listed.encoded) + 1
             chunk.changed = True
             if not chunk.members:
@@ -535,9 +536,9 @@ cdef bint _matches(_Listed listed, frozenset sites, frozenset models, frozenset 
     if regions is not None and listed.region not in regions:
         return False
     if sites is not None:
-        key = PyBytes_AS_STRING(listed.key)
-        end = memchr(key, 0, PyBytes_GET_SIZE(listed.key))
+        key = PyBytes_AS_STRING(<bytes> listed.item)
+        end = memchr(key, 0, PyBytes_GET_SIZE(<bytes> listed.item))
         if end == NULL:
-            return listed.key in sites
+            return <bytes> listed.item in sites
         return key[:<char *> end - key] in sites
     return True
