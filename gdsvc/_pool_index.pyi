@@ -1,21 +1,14 @@
-from typing import Final, Never, NoReturn, final
+from typing import Final, Self, final
+
+from gdsvc._list_parts import ListParts
 
 UNCHANGED: Final[int]
 CHANGED: Final[int]
 NEW: Final[int]
 
 @final
-class ListParts:
-    def __init__(self, *args: Never, **kwargs: Never) -> NoReturn: ...  # made by PoolIndex.parts
-    @property
-    def size(self) -> int: ...
-    @property
-    def revision(self) -> int: ...
-    def join(self, head: bytes, tail: bytes) -> bytes: ...
-
-@final
 class PoolIndex:
-    def __init__(self, digest_seed: int) -> None: ...
+    def __new__(cls, digest_seed: int) -> Self: ...
     def __len__(self) -> int: ...
     def __contains__(self, key: bytes, /) -> bool: ...
     @property

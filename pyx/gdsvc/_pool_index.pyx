@@ -9,137 +9,34 @@ from sys import intern
 from xxhash import xxh3_128_digest
 
 cimport cython
-from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
 from cpython.list cimport PyList_GET_SIZE, PyList_Insert
 from cpython.ref cimport PyObject
-from libc.stdint cimport uint64_t, uintptr_t
-from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memchr, memcmp, memcpy
 
-from gdsvc._lease_heap cimport LeaseEntry, LeaseHeap
+from gdsvc._body_table cimport DIGEST, BodyTable, Listed
+from gdsvc._lease_heap cimport LeaseHeap
+from gdsvc._list_parts cimport ListParts
 
 UNCHANGED = 0
 CHANGED = 1
 NEW = 2
 
 cdef enum:
-    DIGEST = 16  # bytes
-    FEWEST_SLOTS = 64
     CHUNK = 128  # listings in a chunk when it is made: 64 KiB, copied in a few microseconds
     LARGEST_CHUNK = 256  # beyond which it is split
     SPARE_GONE = 1024
 
 
-@cython.final
-@cython.no_gc  # holds bytes and interned str only: no cycle can pass through it
-cdef class _Listed(LeaseEntry):
-    """A listing; its `item` is its key. Field by field 128 bytes: there is one for each pool."""
-
-    cdef bytes encoded
-    cdef str model
-    cdef str region
-    cdef PyObject *chunk  # the _Chunk that holds it, which the index owns; NULL while it is in none
-    cdef unsigned char digests[2][DIGEST]  # of the last body that said this, and of another that says the same
-    cdef unsigned char known[2]  # whether there is such a body
-    cdef unsigned char newest  # which of them came last
-    cdef unsigned char gone
-
-
-cdef object _key_of(_Listed listed):
+cdef object _key_of(Listed listed):
     return listed.item
-
-
-@cython.final
-cdef class _BodyTable:
-    """Finds listings by the digest of a body: open addressing over tagged pointers, 8 bytes a slot, no copies.
-
-    A slot is the address of a _Listed, which the index owns, and in its lowest bit which of the two digests is meant.
-    A dict over digests takes five times the memory, which at 100,000 pools is a tenth of the process.
-    """
-
-    cdef uintptr_t *slots
-    cdef size_t mask
-    cdef size_t used
-
-    def __cinit__(self):
-        self.slots = <uintptr_t *> calloc(FEWEST_SLOTS, sizeof(uintptr_t))
-        if self.slots == NULL:
-            raise MemoryError()
-        self.mask = FEWEST_SLOTS - 1
-
-    def __dealloc__(self):
-        free(self.slots)
-
-    cdef PyObject *find(self, const unsigned char *digest) noexcept:
-        """The _Listed that has a body of this digest; NULL where none has."""
-        cdef size_t slot = _home(digest) & self.mask
-        while self.slots[slot]:
-            if memcmp(_digest_in(self.slots[slot]), digest, DIGEST) == 0:
-                return <PyObject *> (self.slots[slot] & ~<uintptr_t> 1)
-            slot = (slot + 1) & self.mask
-        return NULL
-
-    cdef int add(self, _Listed listed, int which) except -1:
-        if 4 * (self.used + 1) > 3 * (self.mask + 1):
-            self.grow()
-        self.place((<uintptr_t> <PyObject *> listed) | which)
-        self.used += 1
-        return 0
-
-    cdef void discard(self, _Listed listed, int which) noexcept:
-        """Takes a digest out that is in, and moves those behind it up, so that no search ends early."""
-        cdef uintptr_t tagged = (<uintptr_t> <PyObject *> listed) | which
-        cdef size_t slot = _home(listed.digests[which]) & self.mask, behind, home
-        while self.slots[slot] != tagged:
-            slot = (slot + 1) & self.mask
-        behind = slot
-        while True:
-            behind = (behind + 1) & self.mask
-            if self.slots[behind] == 0:
-                break
-            home = _home(_digest_in(self.slots[behind])) & self.mask
-            if ((behind - home) & self.mask) >= ((behind - slot) & self.mask):
-                self.slots[slot] = self.slots[behind]
-                slot = behind
-        self.slots[slot] = 0
-        self.used -= 1
-
-    cdef void place(self, uintptr_t tagged) noexcept:
-        cdef size_t slot = _home(_digest_in(tagged)) & self.mask
-        while self.slots[slot]:
-            slot = (slot + 1) & self.mask
-        self.slots[slot] = tagged
-
-    cdef int grow(self) except -1:
-        cdef uintptr_t *before = self.slots
-        cdef size_t count = self.mask + 1, slot
-        cdef uintptr_t *doubled = <uintptr_t *> calloc(2 * count, sizeof(uintptr_t))
-        if doubled == NULL:
-            raise MemoryError()
-        self.slots = doubled
-        self.mask = 2 * count - 1
-        for slot in range(count):
-            if before[slot]:
-                self.place(before[slot])
-        free(before)
-        return 0
-
-
-cdef inline uint64_t _home(const unsigned char *digest) noexcept:
-    cdef uint64_t home
-    memcpy(&home, digest, sizeof(home))  # uniform already
-    return home
-
-
-cdef inline unsigned char *_digest_in(uintptr_t tagged) noexcept:
-    return (<_Listed> <PyObject *> (tagged & ~<uintptr_t> 1)).digests[tagged & 1]
 
 
 @cython.final
 cdef class _Chunk:
     """Neighbours in the order, and where their bytes stand in the list that was made last."""
 
-    cdef list members  # _Listed, sorted by key
+    cdef list members  # Listed, sorted by key
     cdef Py_ssize_t size  # bytes of their encodings, with a comma behind each
     cdef Py_ssize_t at  # where they begin in that list, behind its head
     cdef bint changed  # since then
@@ -149,7 +46,7 @@ cdef class _Chunk:
         cdef Py_ssize_t low = 0, high = PyList_GET_SIZE(self.members), middle
         while low < high:
             middle = (low + high) // 2
-            if <bytes> (<_Listed> self.members[middle]).item < key:
+            if <bytes> (<Listed> self.members[middle]).item < key:
                 low = middle + 1
             else:
                 high = middle
@@ -162,75 +59,9 @@ cdef _Chunk _new_chunk(list members):
     chunk.members = members
     chunk.changed = True
     for listed in members:
-        (<_Listed> listed).chunk = <PyObject *> chunk
-        chunk.size += PyBytes_GET_SIZE((<_Listed> listed).encoded) + 1
+        (<Listed> listed).chunk = <PyObject *> chunk
+        chunk.size += PyBytes_GET_SIZE((<Listed> listed).encoded) + 1
     return chunk
-
-
-@cython.final
-cdef class ListParts:
-    """The bytes of one list at one revision, in pieces; joining them needs no lock and may run in any thread."""
-
-    cdef list _kept  # what the pieces point into
-    cdef const char **_starts
-    cdef Py_ssize_t *_sizes
-    cdef Py_ssize_t _count
-    cdef bytes _joined  # once it has been, with its head and tail
-    cdef Py_ssize_t _head_size
-    cdef readonly Py_ssize_t size  # bytes of the list without head and tail
-    cdef readonly object revision
-
-    def __init__(self):
-        raise TypeError("made by PoolIndex.parts")
-
-    def __dealloc__(self):
-        free(self._starts)
-        free(self._sizes)
-
-    cdef int reserve(self, Py_ssize_t count) except -1:
-        self._starts = <const char **> malloc(max(count, 1) * sizeof(char *))
-        self._sizes = <Py_ssize_t *> malloc(max(count, 1) * sizeof(Py_ssize_t))
-        if self._starts == NULL or self._sizes == NULL:
-            raise MemoryError()
-        self._kept = []
-        return 0
-
-    cdef int add(self, bytes source, Py_ssize_t at, Py_ssize_t size) except -1:
-        """A piece of `source`; a comma comes between two pieces. There must be room for it."""
-        self._kept.append(source)
-        self._starts[self._count] = PyBytes_AS_STRING(source) + at
-        self._sizes[self._count] = size
-        self.size += size + (self._count > 0)
-        self._count += 1
-        return 0
-
-    def join(self, bytes head not None, bytes tail not None) -> bytes:
-        """`head`, the listings with commas between them, `tail`: one copy, made without the interpreter lock."""
-        cdef Py_ssize_t position, head_size = PyBytes_GET_SIZE(head), tail_size = PyBytes_GET_SIZE(tail)
-        cdef bytes joined = PyBytes_FromStringAndSize(NULL, head_size + self.size + tail_size)
-        cdef char *out = PyBytes_AS_STRING(joined)
-        cdef bytes before = self._joined
-        cdef list kept = self._kept  # so that another call, which may end first, lets go of nothing
-        memcpy(out, PyBytes_AS_STRING(head), head_size)
-        out += head_size
-        if before is not None:
-            memcpy(out, PyBytes_AS_STRING(before) + self._head_size, self.size)
-            out += self.size
-        else:
-            with nogil:  # a list of 100,000 pools is 50 MB: the loop runs on meanwhile
-                for position in range(self._count):
-                    if position:
-                        out[0] = c','
-                        out += 1
-                    memcpy(out, self._starts[position], self._sizes[position])
-                    out += self._sizes[position]
-        memcpy(out, PyBytes_AS_STRING(tail), tail_size)
-        if before is None:
-            self._joined = joined
-            self._head_size = head_size
-            self._kept = None  # the list before this one, for example
-        del kept
-        return joined
 
 
 @cython.final
@@ -245,7 +76,7 @@ cdef class PoolIndex:
     """
 
     cdef dict _by_key
-    cdef _BodyTable _bodies
+    cdef BodyTable _bodies
     cdef list _chunks  # in order, none of them empty
     cdef list _fresh  # listings that came since the order was last asked for, and perhaps went again
     cdef Py_ssize_t _fresh_gone
@@ -261,7 +92,7 @@ cdef class PoolIndex:
 
     def __cinit__(self, unsigned long long digest_seed):
         self._by_key = {}
-        self._bodies = _BodyTable()
+        self._bodies = BodyTable()
         self._chunks = []
         self._fresh = []
         self._leases = LeaseHeap()
@@ -287,7 +118,7 @@ cdef class PoolIndex:
         cdef PyObject *found = self._bodies.find(self._digest_of(body))
         if found == NULL:
             return False
-        self._leases.renew(<_Listed> found, now, ttl)
+        self._leases.renew(<Listed> found, now, ttl)
         self.renewed += 1
         return True
 
@@ -297,7 +128,7 @@ cdef class PoolIndex:
         `fresh`: the bodies remembered before say something else. Otherwise two are kept, so that two relays that
         write one payload differently both stay on the fast path. Raises KeyError.
         """
-        cdef _Listed listed = <_Listed> self._by_key[key]
+        cdef Listed listed = <Listed> self._by_key[key]
         if fresh:
             self._forget_bodies(listed)
         else:
@@ -309,15 +140,15 @@ cdef class PoolIndex:
     def put(self, bytes key not None, bytes encoded not None, str model=None, str region=None) -> int:
         """Shows `encoded` under `key`; a new key has no lease until `beat`. Returns NEW, CHANGED or UNCHANGED."""
         cdef object found = self._by_key.get(key)
-        cdef _Listed listed
+        cdef Listed listed
         cdef _Chunk chunk
         if found is None:
-            listed = _Listed.__new__(_Listed)
+            listed = Listed.__new__(Listed)
             listed.item = key
             self._by_key[key] = listed
             self._fresh.append(listed)
         else:
-            listed = <_Listed> found
+            listed = <Listed> found
             if listed.encoded == encoded:
                 return UNCHANGED
             if listed.chunk != NULL:
@@ -336,8 +167,8 @@ cdef class PoolIndex:
         cdef object found = self._by_key.get(key)
         if found is None:
             return False
-        self._leases.remove(<_Listed> found)
-        self._drop(<_Listed> found)
+        self._leases.remove(<Listed> found)
+        self._drop(<Listed> found)
         return True
 
     def expire(self, double now, Py_ssize_t limit) -> list[bytes]:
@@ -346,19 +177,19 @@ cdef class PoolIndex:
         cdef list keys = []
         cdef object listed
         for listed in due:
-            self._drop(<_Listed> listed)
-            keys.append((<_Listed> listed).item)
+            self._drop(<Listed> listed)
+            keys.append((<Listed> listed).item)
         self.expired += len(keys)
         return keys
 
     def encoding(self, bytes key not None) -> bytes | None:
         """The listing of `key` as it was put; None where there is none."""
         cdef object found = self._by_key.get(key)
-        return None if found is None else (<_Listed> found).encoded
+        return None if found is None else (<Listed> found).encoded
 
     def deadline(self, bytes key not None) -> float:
         """When the lease of `key` ends; inf where it has none. Raises KeyError."""
-        return (<_Listed> self._by_key[key]).deadline
+        return (<Listed> self._by_key[key]).deadline
 
     def listings(self) -> list[bytes]:
         """Every encoding, in key order."""
@@ -367,7 +198,7 @@ cdef class PoolIndex:
         self._sort_in()
         for chunk in self._chunks:
             for listed in (<_Chunk> chunk).members:
-                encodings.append((<_Listed> listed).encoded)
+                encodings.append((<Listed> listed).encoded)
         return encodings
 
     def parts(self, frozenset sites=None, frozenset models=None, frozenset regions=None) -> ListParts:
@@ -386,13 +217,13 @@ cdef class PoolIndex:
         made.reserve(len(self._by_key))
         for chunk in self._chunks:
             for listed in (<_Chunk> chunk).members:
-                if _matches(<_Listed> listed, sites, models, regions):
-                    made.add((<_Listed> listed).encoded, 0, PyBytes_GET_SIZE((<_Listed> listed).encoded))
+                if _matches(<Listed> listed, sites, models, regions):
+                    made.add((<Listed> listed).encoded, 0, PyBytes_GET_SIZE((<Listed> listed).encoded))
         return made
 
     cdef int _add_all(self, ListParts made) except -1:
-        cdef bytes before = None if self._last is None else self._last._joined
-        cdef Py_ssize_t before_at = 0 if before is None else self._last._head_size
+        cdef bytes before = None if self._last is None else self._last.joined
+        cdef Py_ssize_t before_at = 0 if before is None else self._last.head_size
         cdef Py_ssize_t at = 0, pieces = 0
         cdef object item, listed
         cdef _Chunk chunk
@@ -406,7 +237,7 @@ cdef class PoolIndex:
                 made.add(before, before_at + chunk.at, chunk.size - 1)
             else:
                 for listed in chunk.members:
-                    made.add((<_Listed> listed).encoded, 0, PyBytes_GET_SIZE((<_Listed> listed).encoded))
+                    made.add((<Listed> listed).encoded, 0, PyBytes_GET_SIZE((<Listed> listed).encoded))
             chunk.at = at
             chunk.changed = False
             at += chunk.size
@@ -418,7 +249,7 @@ cdef class PoolIndex:
         cdef object item
         if not self._fresh:
             return 0
-        fresh = [item for item in self._fresh if not (<_Listed> item).gone]
+        fresh = [item for item in self._fresh if not (<Listed> item).gone]
         fresh.sort(key=_key_of)
         self._fresh = []
         self._fresh_gone = 0
@@ -426,7 +257,7 @@ cdef class PoolIndex:
             self._make_chunks(fresh)
         else:
             for item in fresh:
-                self._insert(<_Listed> item)
+                self._insert(<Listed> item)
         return 0
 
     cdef int _make_chunks(self, list fresh) except -1:
@@ -443,7 +274,7 @@ cdef class PoolIndex:
         ]
         return 0
 
-    cdef int _insert(self, _Listed listed) except -1:
+    cdef int _insert(self, Listed listed) except -1:
         cdef Py_ssize_t at
         cdef _Chunk chunk
         if not self._chunks:
@@ -464,7 +295,7 @@ cdef class PoolIndex:
         cdef Py_ssize_t low = 0, high = PyList_GET_SIZE(self._chunks), middle
         while high - low > 1:
             middle = (low + high) // 2
-            if key < <bytes> (<_Listed> (<_Chunk> self._chunks[middle]).members[0]).item:
+            if key < <bytes> (<Listed> (<_Chunk> self._chunks[middle]).members[0]).item:
                 high = middle
             else:
                 low = middle
@@ -480,7 +311,7 @@ cdef class PoolIndex:
     cdef const unsigned char *_digest_of(self, bytes body) except NULL:
         return <const unsigned char *> PyBytes_AS_STRING(self._digest_bytes(body))  # owned by self._digest
 
-    cdef int _remember(self, _Listed listed, bytes body) except -1:
+    cdef int _remember(self, Listed listed, bytes body) except -1:
         cdef const unsigned char *digest = self._digest_of(body)
         cdef int which
         for which in range(2):
@@ -496,7 +327,7 @@ cdef class PoolIndex:
         listed.newest = which
         return 0
 
-    cdef int _forget_bodies(self, _Listed listed) except -1:
+    cdef int _forget_bodies(self, Listed listed) except -1:
         cdef int which
         for which in range(2):
             if listed.known[which]:
@@ -504,7 +335,7 @@ cdef class PoolIndex:
                 listed.known[which] = False
         return 0
 
-    cdef int _drop(self, _Listed listed) except -1:
+    cdef int _drop(self, Listed listed) except -1:
         """The part of leaving that is no lease."""
         cdef _Chunk chunk
         del self._by_key[<bytes> listed.item]
@@ -523,12 +354,12 @@ cdef class PoolIndex:
         listed.encoded = None
         self._fresh_gone += 1
         if self._fresh_gone > SPARE_GONE + len(self._by_key):  # pools may come and go for days without one list
-            self._fresh = [item for item in self._fresh if not (<_Listed> item).gone]
+            self._fresh = [item for item in self._fresh if not (<Listed> item).gone]
             self._fresh_gone = 0
         return 0
 
 
-cdef bint _matches(_Listed listed, frozenset sites, frozenset models, frozenset regions) except -1:
+cdef bint _matches(Listed listed, frozenset sites, frozenset models, frozenset regions) except -1:
     cdef char *key
     cdef void *end
     if models is not None and listed.model not in models:

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gdsvc._pool_index import CHANGED, NEW, UNCHANGED, ListParts, PoolIndex
+from gdsvc._list_parts import ListParts
+from gdsvc._pool_index import CHANGED, NEW, UNCHANGED, PoolIndex
 
 TTL = 15.0
 
