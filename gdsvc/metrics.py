@@ -95,5 +95,8 @@ def registry(readers: Sequence[Reader], meter: RequestMeter) -> CollectorRegistr
 
 def render(registry: CollectorRegistry, accept: str) -> tuple[bytes, str]:
     """The exposition in the format that the Accept header asks for (Prometheus text or OpenMetrics), and its type."""
-    encoder, content_type = choose_encoder(accept)
+    try:
+        encoder, content_type = choose_encoder(accept)
+    except (TypeError, ValueError):  # it reads any version as a number
+        encoder, content_type = choose_encoder("")
     return encoder(registry), content_type

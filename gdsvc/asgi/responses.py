@@ -51,7 +51,8 @@ async def respond(send: Send, response: Response, *, head: bool = False) -> None
 
 async def respond_and_close(send: Send, response: Response) -> None:
     """Send `response` as the last on its connection."""
-    await send({**response.start, "headers": (*response.headers, _CLOSE)})
+    headers = response.headers if _CLOSE in response.headers else (*response.headers, _CLOSE)
+    await send({**response.start, "headers": headers})
     await send(response.end)
 
 

@@ -3,8 +3,10 @@
 What the routes answer is in the sibling modules; the table that joins them is in routes.py.
 """
 
+import re
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import lru_cache
 
 from msgspec import Struct
 
@@ -18,6 +20,11 @@ from gdsvc.errors import GdsvcError, NotFound
 from gdsvc.http.problems import BadRequest, MethodNotAllowed, UnsupportedMediaType, internal_problem, problem
 
 log = logs.get("gdsvc.http")
+
+_HOST = re.compile(
+    rb"(?:[A-Za-z0-9._~%!$&'()*+;=-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]*)?"
+)  # RFC 9110 7.2; a list has commas
+_REFUSED_METHODS = ("CONNECT", "TRACE")  # no route has them, and what follows a CONNECT is no request
 
 Handler = Callable[..., Awaitable[Response]]  # (scope, receive, *names from the path)
 
@@ -100,8 +107,13 @@ class App:
 
     def _handler(self, found: _Found | None, method: str, scope: Scope) -> Handler:
         host = header(scope, b"host")
-        if (not host and scope["http_version"] == "1.1") or (host and b"," in host):  # granian gives b"" for none
-            raise BadRequest("expected one Host header")
+        if not (_is_host(host) if host else scope["http_version"] != "1.1"):  # granian gives b"" where there is none
+            raise BadRequest("expected one Host header that names a host")
+        coding = header(scope, b"transfer-encoding")
+        if coding is not None and coding.lower() != b"chunked":  # others reach us half decoded, if at all
+            raise BadRequest("expected no transfer coding but chunked", closes=True)
+        if method in _REFUSED_METHODS:
+            raise MethodNotAllowed(found.route.allow if found else "", closes=True)
         if found is None:
             raise NotFound("there is nothing at this path")
         handler = found.route.handlers.get("GET" if method == "HEAD" else method)
@@ -112,6 +124,11 @@ class App:
     def _record(self, found: _Found | None, method: str, response: Response, started_at: float) -> None:
         position = self._elsewhere if found is None else found.position
         self._meter.record(position, method, response.status, time.perf_counter() - started_at)
+
+
+@lru_cache(64)  # callers send one of a few
+def _is_host(host: bytes) -> bool:
+    return _HOST.fullmatch(host) is not None
 
 
 def _before_body(error: GdsvcError, found: _Found | None) -> bool:

@@ -23,9 +23,10 @@ class ProblemBody(msgspec.Struct):
 class MethodNotAllowed(GdsvcError):
     """The route exists, but not for this method."""
 
-    def __init__(self, allow: str) -> None:
-        super().__init__(f"the method is not allowed here; allowed: {allow}")
+    def __init__(self, allow: str, *, closes: bool = False) -> None:
+        super().__init__(f"the method is not allowed here; allowed: {allow or 'none'}")
         self.allow = allow
+        self.closes = closes
 
 
 class UnsupportedMediaType(GdsvcError):
@@ -55,6 +56,7 @@ STATUSES: tuple[tuple[type[GdsvcError], int], ...] = (
     (Unavailable, 503),
 )
 
+_CLOSE = (b"connection", b"close")
 _ENCODER = msgspec.json.Encoder()
 
 
@@ -78,8 +80,9 @@ def _headers(error: GdsvcError) -> tuple[tuple[bytes, bytes], ...]:
         case LimitReached() | Unavailable():
             return (retry_after(error.retry_after_secs),)
         case BadRequest(closes=True) | BodyTooSlow():
-            return ((b"connection", b"close"),)
+            return (_CLOSE,)
         case MethodNotAllowed():
-            return ((b"allow", error.allow.encode()),)
+            allow = (b"allow", error.allow.encode())
+            return (allow, _CLOSE) if error.closes else (allow,)
         case _:
             return ()
