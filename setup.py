@@ -33,7 +33,7 @@ class BuildCython(build_ext):
                 "wraparound": False,
                 "initializedcheck": False,
                 "cdivision": True,
-                "binding": False,  # plain C methods: a renewal by call costs 15 to 20 % less
+                "binding": False,  # plain C methods: a call costs 7 to 10 ns less, of 40 for a renewal
                 "embedsignature": True,
                 "embedsignature.format": "clinic",  # __text_signature__, which inspect and mypy.stubtest compare
                 "linetrace": TRACE,

@@ -24,14 +24,17 @@ GDSVC_TRACE=1 "$work/venv/bin/pip" install -q -e '.[test,lint]' --config-setting
 test -n "$(find pyx/gdsvc -name '*.c' -print -quit)"  # beside the .pyx, where the plugin looks for it
 
 PATH="$work/venv/bin:$PATH"
-# Left out by name: a traced module runs Python, the tracer, between two lines of C, so that what the interpreter lock
-# makes one step elsewhere is many here, and threads that share an object tear it apart.
-untraceable=(tests/unit/test_picker.py::test_threads_that_pick_while_another_swaps_see_only_pairs_of_a_snapshot)
+# Left out by name. A traced module runs Python, the tracer, between two lines of C: what the interpreter lock makes one
+# step elsewhere is many here, and threads that share an object tear it apart. And the other bounds time, at full speed.
+untraceable=(
+  tests/unit/test_picker.py::test_threads_that_pick_while_another_swaps_see_only_pairs_of_a_snapshot
+  tests/e2e/test_scale.py::test_100_000_pools_register_are_listed_and_expire_at_once_without_delaying_a_heartbeat
+)
 printf 'not run with tracing: %s\n' "${untraceable[@]}"
 code=0
 coverage run -m pytest -o timeout=600 "${untraceable[@]/#/--deselect=}" || code=$?
 coverage combine -q
-coverage report --skip-empty | tee "$work/report.txt"
+coverage report --skip-empty --fail-under=95 | tee "$work/report.txt" || code=$?
 for source in pyx/gdsvc/*.pyx; do
   if ! grep -qE "^$source +[1-9]" "$work/report.txt"; then
     echo "$source is not in the report"

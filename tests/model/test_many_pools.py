@@ -4,7 +4,8 @@ import random
 
 import pytest
 
-from gdsvc._pool_index import ListParts, PoolIndex
+from gdsvc._list_parts import ListParts
+from gdsvc._pool_index import PoolIndex
 
 TTL = 15.0
 STEPS = 4000

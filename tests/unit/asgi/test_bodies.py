@@ -33,7 +33,8 @@ def arriving(*chunks: bytes) -> Callable[[], Awaitable[Received]]:
     async def receive() -> Received:
         if left:
             return {"type": "http.request", "body": left.pop(0), "more_body": True}
-        return await asyncio.get_running_loop().create_future()
+        never: asyncio.Future[Received] = asyncio.get_running_loop().create_future()
+        return await never
 
     return receive
 

@@ -1,0 +1,1 @@
+"""Measures gdsvc beside yardsticks that were given from outside: `python -m bench --help`, and README.md."""
