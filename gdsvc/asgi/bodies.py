@@ -28,10 +28,13 @@ class Bodies:
         self._budget = Budget(max(BUDGET_BYTES, limit))
         self._reading: OrderedDict[asyncio.Task[Any] | None, float] = OrderedDict()  # since when, the oldest first
         self._overdue: set[asyncio.Task[Any]] = set()
+        self._loop: asyncio.AbstractEventLoop | None = None
 
     async def read(self, scope: Scope, receive: Receive) -> bytes:
         """The whole body. Raises BodyTooLarge, BodyTooSlow, Disconnected, Unavailable."""
-        task = asyncio.current_task()
+        if self._loop is None:
+            self._loop = asyncio.get_running_loop()
+        task = asyncio.current_task(self._loop)  # told the loop, it need not ask the kernel whether this is a fork
         self._reading[task] = self._monotonic()
         try:
             return await read_body(scope, receive, self._limit, self._budget)
