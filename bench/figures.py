@@ -134,6 +134,7 @@ def _in_process() -> Iterable[Figure]:
     )
     lease = partial(figure, what="renew one of 100,000 leases", ours="LeaseHeap", unit="ns a renewal")
     yield lease(name="lease/push", theirs="heapq push", must=0.10, aim=0.03)
+    yield lease(name="lease/called", ours="LeaseHeap, called from Python", theirs="heapq push")
     yield lease(name="lease/push-and-pop", theirs="heapq push and its later pop")
     yield lease(name="lease/reference", theirs=f"{REFERENCE}, all of register")
     yield figure(
