@@ -3,15 +3,12 @@
 Bounds are wide, for busy machines; what was measured is printed.
 """
 
-import contextlib
 import json
-import resource
 import signal
 import statistics
 import sys
 import threading
 import time
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -28,7 +25,6 @@ MANY_SECS = 90.0  # for all of them to be registered
 LAG_SECS = 2.0  # that a mass expiry may take,
 MACHINE_SECS = 3.0  # and what a busy machine adds
 ANSWER_SECS = 0.5  # for a heartbeat while all others expire: the loop is never held for more than a twentieth of it
-IDLE = 2000  # more than granian serves by default
 CHANGING = 10_000
 READERS = 20
 CODINGS = ("identity", "gzip", "zstd")
@@ -62,27 +58,6 @@ def spelled_otherwise(name: str, **members: object) -> bytes:
     """The same registration, its members in reverse order and with white space between."""
     members = dict(reversed(pool(name, **members).items()))
     return request_bytes("POST", "/pools", json.dumps(members, indent=2).encode(), {"Content-Type": "application/json"})
-
-
-@pytest.fixture
-def many_files() -> Iterator[None]:
-    """Lets this process open more connections than most systems allow at first."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, min(hard, 2 * IDLE)), hard))
-    yield
-    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-
-
-@pytest.mark.usefixtures("many_files")
-def test_idle_connections_delay_no_heartbeat(serve: Serve) -> None:
-    service = serve(*LONG)
-    with contextlib.ExitStack() as idle:
-        for _ in range(IDLE):
-            idle.enter_context(service.connect())
-        asked_at = time.monotonic()
-        assert service.post("/pools", pool("heard")).status == 200
-        assert time.monotonic() - asked_at < ANSWER_SECS
-        assert service.samples()["gdsvc_connections"] == IDLE + 1
 
 
 # --------------------------------------------------------------------------------------------- encoded only once

@@ -24,7 +24,7 @@ def in_sdist(sdist: Path) -> set[str]:
 
 
 def test_the_sdist_holds_all_that_is_built_tested_and_read(in_sdist: set[str]) -> None:
-    rooms = {"gdsvc": "*.py*", "pyx/gdsvc": "*.p[yx][xd]", "tests": "*.py", "deploy": "*"}
+    rooms = {"gdsvc": "*.py*", "pyx/gdsvc": "*.p[yx][xd]", "tests": "*.py", "bench": "*.py", "deploy": "*"}
     wanted = {"pyproject.toml", "setup.py", "README.md", "CHANGELOG.md", "LICENSE", "gdsvc/py.typed", ".ci/run"}
     for room, pattern in rooms.items():
         for path in (ROOT / room).rglob(pattern):
@@ -64,7 +64,7 @@ def test_the_installed_wheel_passes_the_unit_tests(
     place = tmp_path_factory.mktemp("tests-alone")
     for name in ("pyproject.toml", ".dockerignore", "README.md", "LICENSE", "setup.py"):
         shutil.copy(unpacked / name, place)
-    for name in ("tests", "deploy", "pyx"):
+    for name in ("tests", "bench", "deploy", "pyx"):
         shutil.copytree(unpacked / name, place / name)
     (place / "gdsvc").mkdir()  # named in .dockerignore; empty, so that only the installed package can be imported
     venv.install(f"{wheel}[test]", cwd=place)
