@@ -44,7 +44,3 @@ class LimitReached(TryLater):
 
 class Unavailable(TryLater):
     """The store or the cache behind a directory cannot answer."""
-
-
-class NotSupported(GdsvcError):
-    """This mode of the service does not have what was asked for."""

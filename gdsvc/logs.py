@@ -92,14 +92,6 @@ def configure(level: str, format: Literal["auto", "json", "console"], stream: Te
     logging.captureWarnings(True)
 
 
-def granian_log_config() -> dict[str, Any]:
-    """granian's `log_dictconfig` that leaves its lines to us; without it, it writes to stdout in a shape of its own."""
-    ours: dict[str, dict[str, Any]] = {
-        name: {"handlers": [], "level": "DEBUG", "propagate": True} for name in ("_granian", "granian.access")
-    }
-    return {"handlers": {}, "formatters": {}, "loggers": ours}
-
-
 class Pipe:
     """A stream that is written to and never waited for: what a reader does not take in time is dropped and counted."""
 

@@ -25,8 +25,8 @@ LEAST_SLOTS: Final = 8192  # idle keep-alives of a fleet, beside the watchers
 _IDLE_CONNECTIONS: Final = 7168  # kept free of watchers, so that these never delay a heartbeat
 _RESERVED_FILES: Final = 256  # our own: standard streams, upstream connections, TLS handshakes (they hold no slot yet)
 _IDLE_MILLISECONDS: Final = 60_000  # granian's most; above two heartbeats, or every one of them would connect anew
-# What a connection that sends half a head may hold: granian's own 408 KiB are 3.3 GiB over all slots. Bodies up to 60 KB
-# cost the same to read as with those, one of 2 MiB about 2 ms more.
+# What a connection that sends half a head may hold: granian's own 408 KiB are 3.3 GiB over all slots. Bodies up to
+# 60 KB cost the same to read as with those, one of 2 MiB about 2 ms more.
 _BUFFER_BYTES: Final = 64 * 1024
 _LEAST_SECONDS: Final = 0.1  # what granian gets to stop in, however short the grace: an idle one needs no more
 _SETTLE_SECONDS: Final = 0.25  # of the grace, kept to end by force what did not end in time

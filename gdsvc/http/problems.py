@@ -4,7 +4,7 @@ import msgspec
 
 from gdsvc.asgi.body import BodyTooLarge, BodyTooSlow
 from gdsvc.asgi.responses import Response, retry_after
-from gdsvc.errors import Conflict, GdsvcError, Invalid, LimitReached, NotFound, NotJson, NotSupported, Unavailable
+from gdsvc.errors import Conflict, GdsvcError, Invalid, LimitReached, NotFound, NotJson, Unavailable
 
 
 class Problem(msgspec.Struct, omit_defaults=True):
@@ -52,7 +52,6 @@ STATUSES: tuple[tuple[type[GdsvcError], int], ...] = (
     (UnsupportedMediaType, 415),
     (Invalid, 422),
     (LimitReached, 429),
-    (NotSupported, 501),
     (Unavailable, 503),
 )
 

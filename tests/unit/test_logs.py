@@ -2,7 +2,6 @@ import asyncio
 import io
 import json
 import logging
-import logging.config
 import os
 import re
 import time
@@ -82,16 +81,6 @@ def test_a_python_warning_is_a_line_like_any_other() -> None:
         line = entry(lambda _: warnings.warn("old", DeprecationWarning, stacklevel=1))
     assert line["logger"] == "py.warnings"
     assert "DeprecationWarning: old" in line["event"]
-
-
-def test_granian_configured_with_our_dictionary_writes_in_our_shape() -> None:
-    def start(_: logs.Logger) -> None:
-        logging.config.dictConfig({"version": 1, "disable_existing_loggers": False, **logs.granian_log_config()})
-        logging.getLogger("_granian").info("Listening")
-        logging.getLogger("granian.access").info("GET /pools")
-
-    assert [line["event"] for line in entries(start)] == ["Listening", "GET /pools"]
-    assert entries(start, "warning") == []
 
 
 def test_an_error_of_the_event_loop_is_one_line() -> None:

@@ -7,7 +7,7 @@ import pytest
 from gdsvc import errors
 from gdsvc.asgi import body as asgi_body
 from gdsvc.asgi.body import BodyTooLarge, BodyTooSlow
-from gdsvc.errors import Conflict, GdsvcError, Invalid, LimitReached, NotFound, NotJson, NotSupported, Unavailable
+from gdsvc.errors import Conflict, GdsvcError, Invalid, LimitReached, NotFound, NotJson, Unavailable
 from gdsvc.http import problems
 from gdsvc.http.problems import STATUSES, BadRequest, MethodNotAllowed, UnsupportedMediaType, internal_problem, problem
 
@@ -23,7 +23,6 @@ EXPECTED: list[tuple[GdsvcError, int, dict[str, str]]] = [
     (UnsupportedMediaType("m"), 415, {}),
     (Invalid("expected x", "$.a"), 422, {}),
     (LimitReached("m", 5), 429, {"retry-after": "5"}),
-    (NotSupported("m"), 501, {}),
     (Unavailable("m", 3), 503, {"retry-after": "3"}),
 ]
 
