@@ -4,7 +4,7 @@ Decides validity, the pool id and the one normalised encoding. Knows no clock, n
 """
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from ipaddress import AddressValueError, IPv6Address
 from typing import Any, TypeVar, cast
 
@@ -314,17 +314,10 @@ def decode_registration(body: bytes) -> PoolRegistration:
     """
     try:
         registration = _REGISTRATION_DECODER.decode(body)
+        if not _has_extra(registration):
+            return registration
     except (msgspec.DecodeError, RecursionError):
         pass
-    else:
-        location = registration.location
-        capacity = registration.capacity
-        if (
-            registration.extra is UNSET
-            and (location is None or location.extra is UNSET)
-            and (capacity is None or capacity.extra is UNSET)
-        ):
-            return registration
     document = decode_json(body)
     _prepare(document, _REGISTRATION_MEMBERS, _OUR_MEMBERS)
     return _convert(document, PoolRegistration)
@@ -348,56 +341,53 @@ _ENCODER = msgspec.json.Encoder()
 _SORTING_ENCODER = msgspec.json.Encoder(order="deterministic")
 
 
-def _with_extra(item: PoolListing | PoolLocation | PoolCapacity) -> dict[str, Any]:
-    """The members of `item` as they are written: the known ones in order, then the others by name."""
-    members = msgspec.structs.asdict(item)
-    extra: Mapping[str, Any] = members.pop("extra") or {}
-    for name in sorted(extra):
-        members[name] = msgspec.Raw(_SORTING_ENCODER.encode(extra[name]))
-    return members
+def _has_extra(item: PoolRegistration | PoolListing) -> bool:
+    """Whether members that we do not know came with `item`, at any of the places where they are kept."""
+    location, capacity = item.location, item.capacity
+    return (
+        item.extra is not UNSET
+        or (location is not None and location.extra is not UNSET)
+        or (capacity is not None and capacity.extra is not UNSET)
+    )
+
+
+def _spliced(item: PoolListing | PoolLocation | PoolCapacity, **encoded: Any) -> bytes:
+    """The members of `item`, those in `encoded` as they are there; the unknown ones behind them, by name."""
+    members = msgspec.structs.asdict(item) | encoded
+    extra = members.pop("extra")
+    known = _ENCODER.encode(members)
+    return known if extra is UNSET else known[:-1] + b"," + _SORTING_ENCODER.encode(extra)[1:]
 
 
 def encode_listing(listing: PoolListing) -> bytes:
     """The one encoding of `listing`: payloads that say the same, in whatever order, give the same bytes."""
-    location, capacity = listing.location, listing.capacity
-    if (
-        listing.extra is UNSET
-        and (location is None or location.extra is UNSET)
-        and (capacity is None or capacity.extra is UNSET)
-    ):
+    if not _has_extra(listing):
         return _ENCODER.encode(listing)
-    members = _with_extra(listing)
-    for name in ("location", "capacity"):
-        if members[name] is not None:
-            members[name] = _with_extra(members[name])
-    return _ENCODER.encode(members)
+    location, capacity = listing.location, listing.capacity
+    return _spliced(
+        listing,
+        location=msgspec.Raw(_spliced(location)) if location else None,
+        capacity=msgspec.Raw(_spliced(capacity)) if capacity else None,
+    )
 
 
 def encode_registered(registration: PoolRegistration) -> bytes:
     """`encode_listing(listing_of(registration))`; written out, since it runs for every new or changed payload."""
     key = registration.key
-    location = registration.location
-    capacity = registration.capacity
     hasher = _ID_HASHER.copy()
     hasher.update(_wire.id_material(key))
     listing = PoolListing(
         key,
         "pool-v1-" + hasher.digest().hex(),
-        location,
+        registration.location,
         registration.model,
         registration.frontends,
-        capacity,
+        registration.capacity,
         registration.capabilities,
         (),
         registration.extra,
     )
-    if (
-        registration.extra is UNSET
-        and (location is None or location.extra is UNSET)
-        and (capacity is None or capacity.extra is UNSET)
-    ):
-        return _ENCODER.encode(listing)
-    return encode_listing(listing)
+    return encode_listing(listing) if _has_extra(registration) else _ENCODER.encode(listing)
 
 
 def encode(item: Lease | RouterReplica | PoolKey) -> bytes:

@@ -186,7 +186,7 @@ class LeasedStore(Generic[Item, Key]):
 
     def _gone(self, key: bytes, how: str) -> None:
         self._left(key)
-        self._fanout.publish(EncodedRemoval(key))
+        self._fanout.publish(EncodedRemoval(key), len(key))
         self._tell(how, key)
 
     def _tell(self, happened: str, key: bytes) -> None:
@@ -240,7 +240,7 @@ class MemoryPoolStore(LeasedStore[PoolListing, PoolKey]):
             if self._max_pools is not None and len(self._index) >= self._max_pools:
                 self._refuse_beyond(self._max_pools)
             self._index.put(key, encoded, payload.model, payload.location.region if payload.location else None)
-            self._fanout.publish(EncodedUpsert(encoded))
+            self._fanout.publish(EncodedUpsert(encoded), len(encoded))
             self.new += 1
             self._on_change("pool.registered", key)
         elif fresh:
@@ -261,7 +261,7 @@ class MemoryPoolStore(LeasedStore[PoolListing, PoolKey]):
 
     def _show(self, key: bytes, shown: _Shown) -> None:
         if self._index.put(key, shown.encoded, shown.model, shown.region) != UNCHANGED:
-            self._fanout.publish(EncodedUpsert(shown.encoded))
+            self._fanout.publish(EncodedUpsert(shown.encoded), len(shown.encoded))
 
     def _change(self, key: bytes, shown: _Shown, latest: bytes, now: float) -> None:
         """Shows the new payload, at once or, where relays dispute the key, once the last was shown long enough."""
@@ -340,7 +340,7 @@ class MemoryReplicaStore(LeasedStore[RouterReplica, str]):
         outcome = self._index.put(key, encoded)
         self._beat(key, body, self._clock.now(), fresh=outcome != UNCHANGED)
         if outcome != UNCHANGED:
-            self._fanout.publish(EncodedUpsert(encoded))
+            self._fanout.publish(EncodedUpsert(encoded), len(encoded))
             self._tell("registered" if outcome == NEW else "changed", key)
         self.new += outcome == NEW
         self.changed += outcome == CHANGED

@@ -3,6 +3,7 @@
 What the routes answer is in the sibling modules; the table that joins them is in routes.py.
 """
 
+import asyncio
 import re
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -16,7 +17,7 @@ from gdsvc.asgi.body import BodyTooLarge, Disconnected, refuse_body
 from gdsvc.asgi.paths import split_path
 from gdsvc.asgi.responses import Response, respond
 from gdsvc.asgi.types import Receive, Scope, Send, header
-from gdsvc.errors import GdsvcError, NotFound
+from gdsvc.errors import GdsvcError, NotFound, Unavailable
 from gdsvc.http.problems import BadRequest, MethodNotAllowed, UnsupportedMediaType, internal_problem, problem
 
 log = logs.get("gdsvc.http")
@@ -99,6 +100,8 @@ class App:
                 await refuse_body(send, receive, response)
                 self._record(found, method, response, started_at)
                 return
+        except asyncio.CancelledError:  # by the end of the grace period; nobody else cancels a request
+            response = problem(Unavailable("the service is stopping", retry_after_secs=1))
         except Exception:  # the last line of defence: logged whole, the caller learns nothing
             log.exception("http.handler_failed", method=method, route=found.route.path if found else None)
             response = internal_problem()

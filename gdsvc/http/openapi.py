@@ -23,8 +23,29 @@ from gdsvc.model import (
 Json = dict[str, Any]
 
 _OPEN_TYPES = ("PoolRegistration", "PoolListing", "PoolLocation", "PoolCapacity")  # keep members that we do not know
-_NAME = {"type": "string", "minLength": 1, "maxLength": MAX_NAME_BYTES}
 _TEXT = {"type": "string"}
+
+# The rules of model.py as patterns (ECMA-262). What they cannot say, descriptions do: lengths in bytes, sound IPv6.
+_NO_NAME = r"\u0000-\u001f\u007f-\u009f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"  # controls, bidi controls
+_SPACE = r" \u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000"
+_SPACE_CONTROLS = r"\u0009-\u000d\u001c-\u001f\u0085"
+_NAME = {
+    "type": "string",
+    "minLength": 1,
+    "maxLength": MAX_NAME_BYTES,
+    "pattern": f"^[^{_NO_NAME}{_SPACE}]([^{_NO_NAME}]*[^{_NO_NAME}{_SPACE}])?$",
+    "description": f"At most {MAX_NAME_BYTES} bytes of UTF-8.",
+}
+_REGION = {"type": "string", "pattern": f"[^{_SPACE}{_SPACE_CONTROLS}]"}
+_POOL_ID = {"type": "string", "pattern": "^pool-v1-[0-9a-f]{64}$"}
+_OCTET = "(25[0-5]|2[0-4][0-9]|1[0-9]{2}|[1-9]?[0-9])"
+_HOST = rf"({_OCTET}(\.{_OCTET}){{3}}|(?![0-9.]+([:/]|$))[A-Za-z0-9][A-Za-z0-9._-]*|\[[0-9A-Fa-f:.]+\])"
+_PORT = "(?!0+(/|$))([0-9]{1,4}|[0-5][0-9]{4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]|6553[0-5])"
+_BASE_URL = {
+    "type": "string",
+    "pattern": f"^[Hh][Tt][Tt][Pp][Ss]?://{_HOST}(:{_PORT})?/?$",
+    "description": "A bare base URL; in brackets, a valid IPv6 address.",
+}
 
 
 class ListSource(msgspec.Struct):
@@ -111,13 +132,16 @@ def _list(name: str, summary: str, parameters: list[Json]) -> Json:
     }
 
 
-def _register(name: str, schema: str, summary: str, *problems: int) -> Json:
+def _register(name: str, schema: str, summary: str, key: Json, *problems: int) -> Json:
+    """`key` tells where in the body the path parameters of the DELETE are."""
+    link = {"operationId": f"deregister{name}", "parameters": key, "description": "Takes out what was registered."}
+    answer = {"description": "Registered or renewed.", "content": _json(_ref("Lease")), "links": {"deregister": link}}
     return {
         "summary": summary,
         "operationId": f"register{name}",
         "requestBody": {"required": True, "content": _json(_ref(schema))},
         "responses": {
-            "200": {"description": "Registered or renewed.", "content": _json(_ref("Lease"))},
+            "200": answer,
             **_problems(408, 413, 415, 422, *problems, 503),
         },
     }
@@ -145,18 +169,21 @@ _POOL_KEY = [
     _path_parameter("namespace", "The pool's Kubernetes namespace."),
     _path_parameter("dgd_name", "The name of the pool's deployment."),
 ]
+_KEY_IN_BODY = {parameter["name"]: f"$request.body#/key/{parameter['name']}" for parameter in _POOL_KEY}
 
 PATHS: Json = {
     "/pools": {
         "get": _list(
             "Pool", "Every pool whose lease holds", [_filter_parameter(n) for n in ("model", "region", "site_id")]
         ),
-        "post": _register("Pool", "PoolRegistration", "Register a pool, or renew its lease", 429),
+        "post": _register("Pool", "PoolRegistration", "Register a pool, or renew its lease", _KEY_IN_BODY, 429),
     },
     "/pools/{site_id}/{namespace}/{dgd_name}": {"delete": _deregister("Pool", _POOL_KEY)},
     "/routers": {
         "get": _list("Router", "Every router replica", []),
-        "post": _register("Router", "RouterReplica", "Register a router replica, or renew its lease", 409),
+        "post": _register(
+            "Router", "RouterReplica", "Register a router replica, or renew its lease", {"id": "$request.body#/id"}, 409
+        ),
     },
     "/routers/{id}": {"delete": _deregister("Router", [_path_parameter("id", "The replica's id.")], 409)},
     "/live": {"get": _probe("live", "Whether the process answers", _ANY_OBJECT)},
@@ -189,7 +216,11 @@ def _schemas() -> Json:
     schemas["PoolKey"].pop("additionalProperties", None)  # taken and dropped
     for name in schemas["PoolKey"]["properties"]:
         schemas["PoolKey"]["properties"][name] = dict(_NAME)
-    schemas["RouterReplica"]["properties"]["id"] = dict(_NAME)
+    schemas["RouterReplica"]["properties"] |= {"id": dict(_NAME), "url": dict(_BASE_URL)}
+    schemas["PoolLocation"]["properties"]["region"] = dict(_REGION)
+    schemas["PoolListing"]["properties"]["id"] = dict(_POOL_ID)
+    for name in ("PoolRegistration", "PoolListing"):
+        schemas[name]["properties"]["frontends"]["items"] = dict(_BASE_URL)
     for name, count in schemas["PoolCapacity"]["properties"].items():
         del name
         count["anyOf"] = [{"type": "integer", "minimum": 0, "maximum": MAX_COUNT}, {"type": "null"}]

@@ -5,11 +5,13 @@ so. What it then does (take the whole view again) is its own affair.
 """
 
 import asyncio
+from collections import deque
 from typing import Final, Generic, TypeVar
 
 E = TypeVar("E")
 
-CAPACITY = 1024  # events a subscriber may be behind
+CAPACITY = 1024  # events a subscriber may be behind,
+CAPACITY_BYTES = 16 * 1024 * 1024  # and their bytes: a thousand events of ordinary pools are half a MiB
 
 
 class Lagged:
@@ -41,20 +43,25 @@ class Subscription(Generic[E]):
 class Fanout(Generic[E]):
     """Publishes to all subscriptions. For one event loop; not for threads."""
 
-    def __init__(self, capacity: int = CAPACITY) -> None:
+    def __init__(self, capacity: int = CAPACITY, capacity_bytes: int = CAPACITY_BYTES) -> None:
         self.published = 0
         self._capacity = capacity
-        self._ring: list[E | Lagged] = [LAGGED] * capacity
+        self._capacity_bytes = capacity_bytes
+        self._ring: deque[tuple[E | Lagged, int]] = deque()
+        self._bytes = 0
         self._more: asyncio.Future[None] | None = None
 
     def subscribe(self) -> Subscription[E]:
         """A subscription that gets what is published from now on."""
         return Subscription(self)
 
-    def publish(self, event: E | Lagged) -> None:
-        """Gives `event` to every subscription."""
-        self._ring[self.published % self._capacity] = event
+    def publish(self, event: E | Lagged, size: int = 0) -> None:
+        """Gives `event`, which takes `size` bytes, to every subscription."""
+        self._ring.append((event, size))
+        self._bytes += size
         self.published += 1
+        while len(self._ring) > self._capacity or self._bytes > self._capacity_bytes:
+            self._bytes -= self._ring.popleft()[1]
         if self._more is not None:
             self._wake()
 
@@ -64,9 +71,8 @@ class Fanout(Generic[E]):
 
     def at(self, place: int) -> E | Lagged:
         """The event at `place`, or LAGGED where the ring no longer holds it."""
-        if self.published - place > self._capacity:
-            return LAGGED
-        return self._ring[place % self._capacity]
+        behind = self.published - place
+        return LAGGED if behind > len(self._ring) else self._ring[-behind][0]
 
     async def more(self) -> None:
         """Returns once something has been published."""

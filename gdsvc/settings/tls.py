@@ -3,6 +3,7 @@
 Reads files, keeps nothing of them, and never asks for a passphrase.
 """
 
+import base64
 import re
 import ssl
 from pathlib import Path
@@ -13,6 +14,9 @@ MOST_PEM_BYTES = 4 * 2**20  # a bundle of all public CAs has a quarter of a mega
 _CERTIFICATE = re.compile(rb"-----BEGIN CERTIFICATE-----.*?-----END CERTIFICATE-----", re.DOTALL)
 _KEY = re.compile(rb"-----BEGIN ([A-Z ]*)PRIVATE KEY-----.*?-----END \1PRIVATE KEY-----", re.DOTALL)
 _ENCRYPTED = "expected a private key that is not encrypted"
+_EC_KEY = bytes.fromhex("06072a8648ce3d0201")  # object identifiers in DER: id-ecPublicKey,
+_CURVES = (bytes.fromhex("06082a8648ce3d030107"), bytes.fromhex("06052b81040022"))  # P-256, P-384,
+_ED448 = bytes.fromhex("06032b6571")  # id-Ed448
 _NOT_A_PAIR = {"KEY_VALUES_MISMATCH", "KEY_TYPE_MISMATCH"}
 
 
@@ -34,6 +38,18 @@ def check_key(path: Path) -> None:
         raise Expected("expected a PEM file with a private key")
     if b"ENCRYPTED" in match[1] or b"Proc-Type: 4,ENCRYPTED" in match[0]:
         raise Expected(_ENCRYPTED)
+    _check_algorithm(match[0])
+
+
+def _check_algorithm(block: bytes) -> None:
+    """Raises Expected where the TLS library of the server is known to end the process over such a key."""
+    try:
+        der = base64.b64decode(b"".join(line for line in block.splitlines() if b"-" not in line and b":" not in line))
+    except ValueError:
+        return  # OpenSSL says it better
+    elliptic = b"BEGIN EC PRIVATE" in block or _EC_KEY in der
+    if (elliptic and not any(curve in der for curve in _CURVES)) or _ED448 in der[:32]:
+        raise Expected("expected an RSA key, an Ed25519 key, or one on the curve P-256 or P-384")
 
 
 def check_pair(cert_path: Path, key_path: Path) -> None:

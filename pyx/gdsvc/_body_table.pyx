@@ -13,7 +13,7 @@ cdef enum:
 
 
 @cython.final
-@cython.no_gc  # holds bytes and interned str only: no cycle can pass through it
+@cython.no_gc  # holds bytes and str only: no cycle can pass through it
 cdef class Listed(LeaseEntry):
     """A listing; its `item` is its key. Field by field 128 bytes: there is one for each pool."""
 

@@ -4,8 +4,6 @@ It keeps bytes, not Structs: a listing is encoded once, when it changes, and a l
 It decides neither what a payload means nor when time passes: keys, encodings and `now` (seconds) are passed in.
 """
 
-from sys import intern
-
 from xxhash import xxh3_128_digest
 
 cimport cython
@@ -26,6 +24,7 @@ cdef enum:
     CHUNK = 128  # listings in a chunk when it is made: 64 KiB, copied in a few microseconds
     LARGEST_CHUNK = 256  # beyond which it is split
     SPARE_GONE = 1024
+    SPARE_VALUES = 1024
 
 
 cdef object _key_of(Listed listed):
@@ -76,6 +75,7 @@ cdef class PoolIndex:
     """
 
     cdef dict _by_key
+    cdef dict _values  # models and regions, each by itself
     cdef BodyTable _bodies
     cdef list _chunks  # in order, none of them empty
     cdef list _fresh  # listings that came since the order was last asked for, and perhaps went again
@@ -92,6 +92,7 @@ cdef class PoolIndex:
 
     def __cinit__(self, unsigned long long digest_seed):
         self._by_key = {}
+        self._values = {}
         self._bodies = BodyTable()
         self._chunks = []
         self._fresh = []
@@ -156,8 +157,8 @@ cdef class PoolIndex:
                 chunk.size += PyBytes_GET_SIZE(encoded) - PyBytes_GET_SIZE(listed.encoded)
                 chunk.changed = True
         listed.encoded = encoded
-        listed.model = None if model is None else intern(model)  # a fleet has few models and regions
-        listed.region = None if region is None else intern(region)
+        listed.model = self._shared(model)
+        listed.region = self._shared(region)
         self.revision += 1
         self.encodings += 1
         return NEW if found is None else CHANGED
@@ -300,6 +301,21 @@ cdef class PoolIndex:
             else:
                 low = middle
         return low
+
+    cdef str _shared(self, str value):
+        """`value`, the same object for all that have it: a fleet has few models and regions.
+
+        Not by sys.intern(), whose strings some versions of Python never let go.
+        """
+        cdef object listed
+        if value is None:
+            return None
+        if len(self._values) > SPARE_VALUES + 2 * len(self._by_key):
+            self._values = {}
+            for listed in self._by_key.values():
+                self._values[(<Listed> listed).model] = (<Listed> listed).model
+                self._values[(<Listed> listed).region] = (<Listed> listed).region
+        return self._values.setdefault(value, value)
 
     cdef bytes _digest_bytes(self, bytes body):
         """The digest of `body`; a body that renew() did not know is asked for again when it is remembered."""

@@ -1,10 +1,13 @@
 """The OpenAPI document: valid, of exactly the routes there are, and true of real bodies."""
 
 import json
+import re
 from typing import Any
 
 import jsonschema  # type: ignore[import-untyped, unused-ignore]
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from openapi_spec_validator import OpenAPIV31SpecValidator
 
 from gdsvc import model
@@ -137,3 +140,36 @@ async def test_the_route_answers_with_the_document() -> None:
     response = await route.openapi(scope, scope)
     assert (response.status, json.loads(response.body)) == (200, DOCUMENT)
     assert (await route.openapi(scope, scope)).body == response.body
+
+
+# By `fullmatch` where a pattern ends in `$`: Python's takes a line feed behind the end, ECMA-262's does not.
+ODD = "\0\n\x1c\x7f\x85 \u00a0\u061c\u1680\u200a\u200b\u200e\u2028\u202e\u202f\u2066\u3000\ufeffaé\U0001f44d"
+HOSTS = st.text("aZ09.-_", max_size=8) | st.sampled_from(
+    ["1.2.3.4", "256.1.1.1", "01.1.1.1", "1.2.3", "[::1]", "a b", "é"]
+)
+PORTS = st.sampled_from(["", ":", ":a"]) | st.integers(0, 99999).map(lambda port: f":{port}") | st.just(":00080")
+URLS = st.builds(
+    "{}://{}{}{}".format,
+    st.sampled_from(["http", "HTTPS", "ftp", ""]),
+    HOSTS,
+    PORTS,
+    st.sampled_from(["", "/", "/a", "?", "\n"]),
+)
+
+
+@given(st.text(ODD, max_size=6))
+def test_the_pattern_of_names_is_the_rule_of_the_model(name: str) -> None:
+    schema = DOCUMENT["components"]["schemas"]["PoolKey"]["properties"]["site_id"]
+    assert (re.fullmatch(schema["pattern"], name) is not None) == (model.text_fault(name) is None)
+
+
+@given(st.text(ODD, max_size=6))
+def test_the_pattern_of_regions_is_the_rule_of_the_model(region: str) -> None:
+    schema = DOCUMENT["components"]["schemas"]["PoolLocation"]["properties"]["region"]
+    assert (re.search(schema["pattern"], region) is not None) == bool(region.strip())
+
+
+@given(URLS)
+def test_the_pattern_of_base_urls_is_the_rule_of_the_model(url: str) -> None:
+    schema = DOCUMENT["components"]["schemas"]["RouterReplica"]["properties"]["url"]
+    assert (re.fullmatch(schema["pattern"], url) is not None) == (model.base_url_fault(url) is None)
