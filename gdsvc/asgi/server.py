@@ -29,6 +29,7 @@ _IDLE_MILLISECONDS: Final = 60_000  # granian's most; above two heartbeats, or e
 # 60 KB cost the same to read as with those, one of 2 MiB about 2 ms more.
 _BUFFER_BYTES: Final = 64 * 1024
 _LEAST_SECONDS: Final = 0.1  # what granian gets to stop in, however short the grace: an idle one needs no more
+_IDLE_SECONDS: Final = 0.5  # without a request in hand, after which a stop waits for no connection
 _SETTLE_SECONDS: Final = 0.25  # of the grace, kept to end by force what did not end in time
 _REQUEST_COROUTINE: Final = "future_watcher"  # granian's wrapper of each call of the app
 _TURNS_TO_START: Final = 4  # of the loop: serve(), its worker's task, and whatever a failed start wakes
@@ -136,13 +137,12 @@ class Server:
         self._stopping = self._stopping or not serving.done()
         self.listening.clear()
         self._granian.stop()
-        await asyncio.wait({serving}, timeout=max(_LEAST_SECONDS, deadline - loop.time()))
-        finished = serving.done()
+        finished = await _finished(serving, max(deadline, loop.time() + _LEAST_SECONDS))
         await _end_requests(serving, settle if finished else 0.0, settle)
         serving.cancel()
         await asyncio.wait({serving})
         await asyncio.sleep(0)  # granian's watcher of its own task ends one turn later
-        return finished and not serving.cancelled() and serving.exception() is None
+        return finished and (serving.cancelled() or serving.exception() is None)
 
     def _entered(self) -> asyncio.Task[None]:
         if self._serving is None:
@@ -150,12 +150,34 @@ class Server:
         return self._serving
 
 
+def _requests() -> set[asyncio.Task[Any]]:
+    """The requests in hand."""
+    return {task for task in asyncio.all_tasks() if getattr(task.get_coro(), "__name__", "") == _REQUEST_COROUTINE}
+
+
+async def _finished(serving: asyncio.Task[None], deadline: float) -> bool:
+    """Wait for granian to end, until `deadline` at most; whether nothing was left in hand then.
+
+    granian also waits for callers that have sent half a head, which is no request: after _IDLE_SECONDS without one in
+    hand they are not waited for.
+    """
+    loop = asyncio.get_running_loop()
+    idle_since = loop.time()
+    while not serving.done() and loop.time() < deadline:
+        await asyncio.wait({serving}, timeout=min(_LEAST_SECONDS, max(0.0, deadline - loop.time())))
+        if _requests():
+            idle_since = loop.time()
+        elif loop.time() - idle_since >= _IDLE_SECONDS:
+            return True
+    return serving.done() or not _requests()
+
+
 async def _end_requests(serving: asyncio.Task[None], patience: float, settle: float) -> None:
     """Cancel the requests that are still there after `patience` seconds, then let granian see it, `settle` at most.
 
     There may be some although granian has finished: with it gone, a receive() under way never returns.
     """
-    requests = {task for task in asyncio.all_tasks() if getattr(task.get_coro(), "__name__", "") == _REQUEST_COROUTINE}
+    requests = _requests()
     if requests:
         await asyncio.wait(requests, timeout=patience)
     for request in requests:
