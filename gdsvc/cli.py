@@ -8,12 +8,11 @@ import sys
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
-from importlib.metadata import version
 from typing import Final, NoReturn
 
 import uvloop
 
-from gdsvc import logs, metrics
+from gdsvc import __version__, logs, metrics
 from gdsvc._meter import RequestMeter
 from gdsvc.asgi.bodies import Bodies
 from gdsvc.asgi.connections import connections_to
@@ -60,7 +59,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             sys.stdout.write(HELP)
             return 0
         case ["--version"]:
-            sys.stdout.write(f"gdsvc {version('gdsvc')}\n")
+            sys.stdout.write(f"gdsvc {__version__}\n")
             return 0
         case []:
             sys.stderr.write(HELP)
@@ -134,7 +133,7 @@ class Service:
                     tls=tls is not None,
                     pool_discovery=settings.pool_discovery,
                     registration_storage=settings.registration_storage,
-                    version=version("gdsvc"),
+                    version=__version__,
                 )
                 await self._until_told(server)
                 await self._drain(server)
@@ -148,14 +147,14 @@ class Service:
         pools = PoolRoutes(self._pools, pool_lists, self._bodies)
         registry = metrics.registry([lambda: self._readings(pools, pool_lists)], meter)
         health = HealthRoutes(
-            version("gdsvc"),
+            __version__,
             self._started_at,
             self._not_ready,
             {"pools": self._pools, "routers": self._routers},
             registry,
         )
         routers = RouterRoutes(self._routers, router_lists, self._bodies)
-        return App(route_table(pools, routers, health, OpenApiRoute(version("gdsvc"))), meter)
+        return App(route_table(pools, routers, health, OpenApiRoute(__version__)), meter)
 
     def _readings(self, routes: PoolRoutes, lists: Lists) -> Iterator[metrics.Reading]:
         pools = self._pools

@@ -3,8 +3,8 @@
 import textwrap
 from argparse import ArgumentParser, HelpFormatter
 from collections.abc import Iterable
-from importlib.metadata import version
 
+from gdsvc import __version__
 from gdsvc.settings.flags import AVAILABLE, Flag, Heading, Mode
 
 EPILOG = (
@@ -24,8 +24,8 @@ class _Formatter(HelpFormatter):
 
 
 def version_text() -> str:
-    """Name and version of the installed distribution."""
-    return f"gdsvc {version('gdsvc')}"
+    """Name and version of the program."""
+    return f"gdsvc {__version__}"
 
 
 def help_text(prog: str, flags: Iterable[Flag]) -> str:

@@ -98,6 +98,8 @@ def test_a_request_that_never_ends_is_cut_when_the_grace_period_ends(serve: Serv
         service.send_signal(signal.SIGTERM)
         assert service.wait() > 0
         took = time.monotonic() - told_at
+        cut_off = stuck.read()
+    assert (cut_off.status, cut_off.header("retry-after")) == (503, "1")
     assert 1.5 < took < 2 + SLACK_SECS  # a part of the grace is kept for closing what is left
     last = service.events[-1]
     assert (last["event"], last["level"]) == ("service.killed", "warning")
@@ -242,3 +244,13 @@ def test_a_bound_on_pools_answers_429_and_when_to_come_back(serve: Serve) -> Non
     assert int(replies[2].header("retry-after") or "") >= 1
     assert replies[2].json()["error"]["message"]
     assert service.names() == ["a", "b"]
+
+
+def test_half_a_head_keeps_nobody_from_stopping(serve: Serve) -> None:
+    service = serve("--shutdown-grace-secs", "12")
+    with service.connect() as connection:
+        connection.send(b"GET /pools HTTP/1.1\r\nHost: test\r\nX-")
+        asked_at = time.monotonic()
+        service.send_signal(signal.SIGTERM)
+        assert service.wait() == 0
+        assert time.monotonic() - asked_at < 10.0

@@ -358,3 +358,21 @@ def test_a_changed_listing_does_not_keep_what_it_said_before() -> None:
     after, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert after - before < 50_000
+
+
+def test_models_that_no_pool_has_any_more_are_let_go() -> None:
+    index = PoolIndex(7)
+    for number in range(8):
+        index.put(key(f"{number}"), b"%d" % number, "model", "region")
+    tracemalloc.start()
+    used: list[int] = []
+    for number in range(30_000):
+        index.put(key("changing"), b"%d" % number, f"model-{number}", f"region-{number}")
+        if number % 500 == 0:
+            used.append(tracemalloc.get_traced_memory()[0])
+    tracemalloc.stop()
+    assert max(used[30:]) - max(used[:30]) < 500_000, (
+        "15,000 models and regions of 50 bytes and more have come and gone"
+    )
+    assert pieces(index.parts(models=frozenset({"model"}))) == [b"%d" % number for number in range(8)]
+    assert pieces(index.parts(regions=frozenset({"region-29999"}))) == [b"29999"]

@@ -6,10 +6,11 @@ from pathlib import Path
 import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 from cryptography.x509.oid import NameOID
 
 from gdsvc.settings import Usage, parse_serve
+from gdsvc.settings.tls import check_key
 
 PEM = serialization.Encoding.PEM
 PLAIN = serialization.NoEncryption()
@@ -127,3 +128,35 @@ def test_a_pipe_is_never_read(files: Mapping[str, Path], tmp_path: Path) -> None
     os.mkfifo(tmp_path / "pipe")
     line = fault(f"--tls-cert-path={tmp_path / 'pipe'}", f"--tls-key-path={files['key']}")
     assert line.startswith("--tls-cert-path: expected a regular file, got ")
+
+
+REFUSED = "expected an RSA key, an Ed25519 key, or one on the curve P-256 or P-384"
+FORMATS = [serialization.PrivateFormat.PKCS8, serialization.PrivateFormat.TraditionalOpenSSL]
+
+
+@pytest.mark.parametrize("form", FORMATS, ids=["PKCS8", "traditional"])
+@pytest.mark.parametrize("curve", [ec.SECP521R1(), ec.SECP256K1(), ec.SECP224R1()], ids=["P-521", "secp256k1", "P-224"])
+def test_a_curve_over_which_the_server_would_end_is_refused(
+    curve: ec.EllipticCurve, form: serialization.PrivateFormat, tmp_path: Path
+) -> None:
+    key = ec.generate_private_key(curve)
+    (tmp_path / "cert").write_bytes(certificate_pem(key))
+    (tmp_path / "key").write_bytes(key.private_bytes(PEM, form, PLAIN))
+    line = fault("--tls-cert-path", str(tmp_path / "cert"), "--tls-key-path", str(tmp_path / "key"))
+    assert line.startswith(f"--tls-key-path: {REFUSED}")
+
+
+@pytest.mark.parametrize("form", FORMATS, ids=["PKCS8", "traditional"])
+@pytest.mark.parametrize("kind", ["P-256", "P-384", "RSA", "Ed25519"])
+def test_the_usual_kinds_of_key_are_taken(kind: str, form: serialization.PrivateFormat, tmp_path: Path) -> None:
+    if kind == "Ed25519" and form is serialization.PrivateFormat.TraditionalOpenSSL:
+        form = serialization.PrivateFormat.PKCS8  # it has no other
+    key: ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey | ed25519.Ed25519PrivateKey
+    if kind == "RSA":
+        key = rsa.generate_private_key(65537, 2048)
+    elif kind == "Ed25519":
+        key = ed25519.Ed25519PrivateKey.generate()
+    else:
+        key = ec.generate_private_key(ec.SECP256R1() if kind == "P-256" else ec.SECP384R1())
+    (tmp_path / "key").write_bytes(key.private_bytes(PEM, form, PLAIN))
+    check_key(tmp_path / "key")

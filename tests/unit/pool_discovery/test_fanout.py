@@ -122,3 +122,19 @@ async def test_a_subscription_that_is_never_read_costs_no_memory() -> None:
     tracemalloc.stop()
     assert after - before < 1.5 * CAPACITY * 1100, "one ring of events, whoever reads"
     assert all([await subscription.next() is LAGGED for subscription in subscriptions])
+
+
+def test_large_events_push_older_ones_out_before_the_ring_is_full() -> None:
+    fanout: Fanout[str] = Fanout(capacity=100, capacity_bytes=10)
+    for number in range(5):
+        fanout.publish(str(number), 4)
+    assert [fanout.at(place) for place in range(5)] == [LAGGED, LAGGED, LAGGED, "3", "4"]
+
+
+def test_an_event_larger_than_all_that_may_be_kept_makes_every_watcher_start_again() -> None:
+    fanout: Fanout[str] = Fanout(capacity=100, capacity_bytes=10)
+    fanout.publish("small", 1)
+    fanout.publish("large", 11)
+    assert [fanout.at(place) for place in range(2)] == [LAGGED, LAGGED]
+    fanout.publish("small", 1)
+    assert fanout.at(2) == "small"
