@@ -139,6 +139,9 @@ HEADS = (
     _refused("fields-120", _post(_LENGTH + _fields(118)) + _NEXT, 431),
     _both("field-16-kib", _post(_LENGTH + b"X: " + b"y" * 16384 + b"\r\n") + _NEXT),
     _both("fields-of-60-kb-in-all", _post(_LENGTH + _fields(80, 740)) + _NEXT),
+    _refused(
+        "field-256-kib", _post(_LENGTH + b"X: " + b"y" * 262144 + b"\r\n") + _NEXT, 431
+    ),  # the server's own limit is more
     _refused("field-512-kib", _post(_LENGTH + b"X: " + b"y" * 524288 + b"\r\n") + _NEXT, 431),
     _refused("fields-of-512-kib-in-all", _post(_LENGTH + _fields(80, 6560)) + _NEXT, 431),
     _refused("name-64-kib", _post(_LENGTH + b"X" * 65536 + b": y\r\n") + _NEXT, 431),
