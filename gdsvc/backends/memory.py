@@ -39,7 +39,6 @@ Key = TypeVar("Key")
 
 EXPIRY_SLICE = 1000  # members taken out in one step: about 3 ms of the loop, and fewer events than the fanout holds
 
-
 OnChange = Callable[[str, bytes], None]  # told the log event and the sort key of the member, such as a ChangeLog
 
 

@@ -22,9 +22,8 @@ from gdsvc.http.problems import BadRequest, MethodNotAllowed, UnsupportedMediaTy
 
 log = logs.get("gdsvc.http")
 
-_HOST = re.compile(
-    rb"(?:[A-Za-z0-9._~%!$&'()*+;=-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]*)?"
-)  # RFC 9110 7.2; a list has commas
+# RFC 9110 section 7.2; header() makes a list with commas of two fields
+_HOST = re.compile(rb"(?:[A-Za-z0-9._~%!$&'()*+;=-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]*)?")
 _REFUSED_METHODS = ("CONNECT", "TRACE")  # no route has them, and what follows a CONNECT is no request
 
 Handler = Callable[..., Awaitable[Response]]  # (scope, receive, *names from the path)
