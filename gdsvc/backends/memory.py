@@ -5,6 +5,7 @@ view and its deltas cannot disagree. The leases are judged by one LeaseClock, an
 """
 
 import secrets
+from abc import ABC, abstractmethod
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable, Iterable
 from heapq import heappop, heappush
@@ -46,7 +47,7 @@ def _ignore(event: str, key: bytes) -> None:
     del event, key
 
 
-class LeasedStore(Generic[Item, Key]):
+class LeasedStore(ABC, Generic[Item, Key]):
     """What pools and router replicas have in common: an index, leases, completeness and watchers."""
 
     def __init__(
@@ -74,11 +75,11 @@ class LeasedStore(Generic[Item, Key]):
 
     # -- what differs between the members
 
-    def _decode(self, encoded: bytes) -> Item:
-        raise NotImplementedError
+    @abstractmethod
+    def _decode(self, encoded: bytes) -> Item: ...
 
-    def _key(self, key: bytes) -> Key:
-        raise NotImplementedError
+    @abstractmethod
+    def _key(self, key: bytes) -> Key: ...
 
     def _left(self, key: bytes) -> None:
         """Called when the member of `key` is gone."""
