@@ -16,7 +16,7 @@ from gdsvc import __version__, logs, metrics
 from gdsvc._meter import RequestMeter
 from gdsvc.asgi.bodies import Bodies
 from gdsvc.asgi.connections import connections_to
-from gdsvc.asgi.server import ListenFailed, Server, Tls, raise_file_limit, slots_for
+from gdsvc.asgi.server import ListenFailed, Server, ServerEnded, Tls, raise_file_limit, slots_for
 from gdsvc.backends.memory import MemoryPoolStore, MemoryReplicaStore
 from gdsvc.backends.pulse import Pulse
 from gdsvc.http.app import App
@@ -85,7 +85,7 @@ def serve(argv: Sequence[str], prog: str) -> int:
     logs.configure(settings.log_level, settings.log_format)
     try:
         uvloop.run(Service(settings).run())
-    except ListenFailed as error:
+    except (ListenFailed, ServerEnded) as error:
         sys.stderr.write(f"{prog}: {error}\n")
         return 1
     return 0
@@ -111,7 +111,7 @@ class Service:
         self._routers = MemoryReplicaStore(lease, self._clock, self._started_at, self._changes, routers)
 
     async def run(self) -> None:
-        """Serves until SIGTERM or SIGINT. Raises ListenFailed."""
+        """Serves until SIGTERM or SIGINT. Raises ListenFailed, ServerEnded."""
         loop = asyncio.get_running_loop()
         loop.add_signal_handler(signal.SIGTERM, self._ask_to_stop, NOTICE_SECS)
         loop.add_signal_handler(signal.SIGINT, self._ask_to_stop, 0.0)
