@@ -5,7 +5,7 @@ import os
 import secrets
 import signal
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from typing import Final, NoReturn
@@ -16,6 +16,7 @@ from gdsvc import __version__, logs, metrics
 from gdsvc._meter import RequestMeter
 from gdsvc.asgi.bodies import Bodies
 from gdsvc.asgi.connections import connections_to
+from gdsvc.asgi.scheduling import BatchWhileBusy
 from gdsvc.asgi.server import ListenFailed, Server, ServerEnded, Tls, raise_file_limit, slots_for
 from gdsvc.backends.memory import MemoryPoolStore, MemoryReplicaStore
 from gdsvc.backends.pulse import Pulse
@@ -120,11 +121,13 @@ class Service:
         if settings.tls_cert_path and settings.tls_key_path:
             tls = Tls(settings.tls_cert_path, settings.tls_key_path, settings.tls_client_ca_path)
         with ThreadPoolExecutor(1, "gdsvc-lists") as executor:
-            app = self._app(executor)
+            batching = BatchWhileBusy()
+            app = self._app(executor, batching.make_way)
             server = Server(
                 app, settings.listen_host, settings.listen_port, tls=tls, connection_slots=self._slots, grace=0.0
             )
-            async with server, Pulse(self._clock, (self._pools, self._routers, self._changes, self._bodies)):
+            pulse = Pulse(self._clock, (self._pools, self._routers, self._changes, self._bodies))
+            async with server, pulse, batching:
                 self._port = server.port
                 log.info(
                     "service.listening",
@@ -139,7 +142,7 @@ class Service:
                 await self._drain(server)
         log.info("service.stopped")
 
-    def _app(self, executor: ThreadPoolExecutor) -> App:
+    def _app(self, executor: ThreadPoolExecutor, make_way: Callable[[], None]) -> App:
         epoch = secrets.token_hex(8)
         pool_lists = Lists(self._pools, "pools", epoch, executor)
         router_lists = Lists(self._routers, "routers", epoch, executor)
@@ -154,7 +157,7 @@ class Service:
             registry,
         )
         routers = RouterRoutes(self._routers, router_lists, self._bodies)
-        return App(route_table(pools, routers, health, OpenApiRoute(__version__)), meter)
+        return App(route_table(pools, routers, health, OpenApiRoute(__version__)), meter, make_way)
 
     def _readings(self, routes: PoolRoutes, lists: Lists) -> Iterator[metrics.Reading]:
         pools = self._pools

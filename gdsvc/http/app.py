@@ -20,6 +20,8 @@ from gdsvc.asgi.types import Receive, Scope, Send, header
 from gdsvc.errors import GdsvcError, NotFound, Unavailable
 from gdsvc.http.problems import BadRequest, MethodNotAllowed, UnsupportedMediaType, internal_problem, problem
 
+LARGE_BYTES = 64 * 1024  # of a body, from which on copying it through the caches costs more than a change of threads
+
 log = logs.get("gdsvc.http")
 
 # RFC 9110 section 7.2; header() makes a list with commas of two fields
@@ -77,11 +79,15 @@ class RouteTable:
 
 
 class App:
-    """`app(scope, receive, send)` for one request. `meter` has the routes of `table` in order, then "other"."""
+    """`app(scope, receive, send)` for one request. `meter` has the routes of `table` in order, then "other".
 
-    def __init__(self, table: RouteTable, meter: RequestMeter) -> None:
+    `make_way()` is called after each body of LARGE_BYTES or more, for the server's thread to write it out.
+    """
+
+    def __init__(self, table: RouteTable, meter: RequestMeter, make_way: Callable[[], None] = lambda: None) -> None:
         self._table = table
         self._meter = meter
+        self._make_way = make_way
         self._elsewhere = len(table.routes)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -105,6 +111,8 @@ class App:
             log.exception("http.handler_failed", method=method, route=found.route.path if found else None)
             response = internal_problem()
         await respond(send, response, head=method == "HEAD")
+        if len(response.body) >= LARGE_BYTES:
+            self._make_way()
         self._record(found, method, response, started_at)
 
     def _handler(self, found: _Found | None, method: str, scope: Scope) -> Handler:

@@ -11,10 +11,11 @@ from msgspec import Struct
 from gdsvc import metrics
 from gdsvc._meter import RequestMeter
 from gdsvc.asgi.bodies import Bodies
+from gdsvc.asgi.responses import Response
 from gdsvc.asgi.types import Received, Scope, Sent
 from gdsvc.backends.memory import MemoryPoolStore, MemoryReplicaStore
 from gdsvc.errors import Unavailable
-from gdsvc.http.app import App, Route, RouteTable
+from gdsvc.http.app import LARGE_BYTES, App, Route, RouteTable
 from gdsvc.http.health import HealthRoutes
 from gdsvc.http.lists import Lists
 from gdsvc.http.openapi import OpenApiRoute
@@ -376,6 +377,23 @@ async def test_requests_are_counted_by_route_never_by_path(service: Service) -> 
         ("/pools/{site_id}/{namespace}/{dgd_name}", "DELETE", "404", 1),
         ("other", "other", "404", 1),
     ]
+
+
+async def test_way_is_made_for_large_bodies_alone() -> None:
+    made: list[int] = []
+
+    def handler(length: int) -> Any:
+        async def handle(*arguments: object) -> Response:
+            return Response(200, bytes(length))
+
+        return handle
+
+    routes = [Route(f"/{length}", {"GET": handler(length)}) for length in (LARGE_BYTES - 1, LARGE_BYTES)]
+    app = App(RouteTable(routes), RequestMeter(["a", "b", "other"]), lambda: made.append(1))
+    assert len((await request(app, "GET", f"/{LARGE_BYTES - 1}")).body) == LARGE_BYTES - 1
+    assert made == []
+    assert len((await request(app, "GET", f"/{LARGE_BYTES}")).body) == LARGE_BYTES
+    assert made == [1]
 
 
 # --------------------------------------------------------------------------------------------------------- faults
