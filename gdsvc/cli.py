@@ -20,13 +20,13 @@ from gdsvc.asgi.scheduling import BatchWhileBusy
 from gdsvc.asgi.server import ListenFailed, Server, ServerEnded, Tls, raise_file_limit, slots_for
 from gdsvc.backends.memory import MemoryPoolStore, MemoryReplicaStore
 from gdsvc.backends.pulse import Pulse
+from gdsvc.http import pools, routers
 from gdsvc.http.app import App
 from gdsvc.http.health import HealthRoutes
 from gdsvc.http.lists import Lists
 from gdsvc.http.openapi import OpenApiRoute
-from gdsvc.http.pools import PoolRoutes
-from gdsvc.http.routers import RouterRoutes
 from gdsvc.http.routes import PATHS, route_table
+from gdsvc.http.watch import PEER_TIMEOUT_SECS, Feed, Watchers, readings
 from gdsvc.model import Lease, RouterReplica
 from gdsvc.pool_discovery.changes import ChangeLog
 from gdsvc.pool_discovery.lease_clock import LeaseClock
@@ -106,8 +106,10 @@ class Service:
         lease = Lease(settings.heartbeat_interval_secs, settings.lease_duration_secs)
         self._changes = ChangeLog()
         self._bodies = Bodies(settings.max_body_bytes)
+        self._watchers = Watchers(settings.max_watchers)
+        self._feeds: tuple[Feed, ...] = ()
         self._clock = LeaseClock(lease.lease_duration_secs, on_stall=_tell_stall)
-        self._pools = MemoryPoolStore(lease, self._clock, self._started_at, self._changes, settings.max_pools)
+        self._pools = MemoryPoolStore(lease, self._clock, self._started_at, self._changes, max_pools=settings.max_pools)
         routers = [RouterReplica(router_id, url) for router_id, url in settings.routers]
         self._routers = MemoryReplicaStore(lease, self._clock, self._started_at, self._changes, routers)
 
@@ -124,7 +126,13 @@ class Service:
             batching = BatchWhileBusy()
             app = self._app(executor, batching.make_way)
             server = Server(
-                app, settings.listen_host, settings.listen_port, tls=tls, connection_slots=self._slots, grace=0.0
+                app,
+                settings.listen_host,
+                settings.listen_port,
+                tls=tls,
+                connection_slots=self._slots,
+                grace=0.0,
+                peer_timeout=PEER_TIMEOUT_SECS,
             )
             pulse = Pulse(self._clock, (self._pools, self._routers, self._changes, self._bodies))
             async with server, pulse, batching:
@@ -147,8 +155,12 @@ class Service:
         pool_lists = Lists(self._pools, "pools", epoch, executor)
         router_lists = Lists(self._routers, "routers", epoch, executor)
         meter = RequestMeter([*PATHS, "other"])
-        pools = PoolRoutes(self._pools, pool_lists, self._bodies)
-        registry = metrics.registry([lambda: self._readings(pools, pool_lists)], meter)
+        pool_feed = Feed(self._pools.changes, pool_lists, pools.removal, self._watchers)
+        router_feed = Feed(self._routers.changes, router_lists, routers.removal, self._watchers)
+        self._feeds = (pool_feed, router_feed)
+        pool_routes = pools.PoolRoutes(self._pools, self._pools, pool_lists, pool_feed, self._bodies)
+        readers = [lambda: self._readings(pool_routes, pool_lists), lambda: readings(self._watchers, self._feeds)]
+        registry = metrics.registry(readers, meter)
         health = HealthRoutes(
             __version__,
             self._started_at,
@@ -156,23 +168,23 @@ class Service:
             {"pools": self._pools, "routers": self._routers},
             registry,
         )
-        routers = RouterRoutes(self._routers, router_lists, self._bodies)
-        return App(route_table(pools, routers, health, OpenApiRoute(__version__)), meter, make_way)
+        router_routes = routers.RouterRoutes(self._routers, router_lists, router_feed, self._bodies)
+        return App(route_table(pool_routes, router_routes, health, OpenApiRoute(__version__)), meter, make_way)
 
-    def _readings(self, routes: PoolRoutes, lists: Lists) -> Iterator[metrics.Reading]:
-        pools = self._pools
-        yield metrics.POOLS, len(pools.index)
+    def _readings(self, routes: pools.PoolRoutes, lists: Lists) -> Iterator[metrics.Reading]:
+        store = self._pools
+        yield metrics.POOLS, len(store.index)
         yield metrics.ROUTERS, len(self._routers.index)
-        yield metrics.REVISION, pools.index.revision
-        yield metrics.COMPLETE, pools.completeness is Completeness.EXACT
-        yield metrics.REGISTRATIONS, pools.new, "new"
-        yield metrics.REGISTRATIONS, pools.changed, "changed"
-        yield metrics.REGISTRATIONS, pools.index.renewed, "renewed"
+        yield metrics.REVISION, store.index.revision
+        yield metrics.COMPLETE, store.completeness is Completeness.EXACT
+        yield metrics.REGISTRATIONS, store.new, "new"
+        yield metrics.REGISTRATIONS, store.changed, "changed"
+        yield metrics.REGISTRATIONS, store.index.renewed, "renewed"
         yield metrics.REGISTRATIONS, routes.rejected, "rejected"
-        yield metrics.EXPIRED, pools.index.expired
-        yield metrics.DEREGISTERED, pools.deregistered
-        yield metrics.CONFLICTS, pools.conflicts
-        yield metrics.POOL_ENCODINGS, pools.index.encodings
+        yield metrics.EXPIRED, store.index.expired
+        yield metrics.DEREGISTERED, store.deregistered
+        yield metrics.CONFLICTS, store.conflicts
+        yield metrics.POOL_ENCODINGS, store.index.encodings
         for coding, count in lists.encodings.items():
             yield metrics.LIST_ENCODINGS, count, coding
         yield metrics.STALLS, self._clock.stalls
@@ -188,6 +200,9 @@ class Service:
             log.warning("service.killed", reason="told to stop a second time")
             _exit_hard()
         self._draining = True
+        self._watchers.stopping = True
+        for feed in self._feeds:
+            feed.close()
         self._notice_secs = min(notice_secs, self._settings.shutdown_grace_secs * NOTICE_SHARE)
         self._stop_asked.set()
 

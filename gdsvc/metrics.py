@@ -40,6 +40,25 @@ STALLS = Family("counter", "gdsvc_stalls", "Times the service could not receive 
 STALLED_SECONDS = Family("counter", "gdsvc_stalled_seconds", "Seconds in which the service could not receive.")
 CONNECTIONS = Family("gauge", "gdsvc_connections", "Open client connections, idle ones included.")
 CONNECTION_SLOTS = Family("gauge", "gdsvc_connection_slots", "Client connections that are served at once.")
+WATCHERS = Family("gauge", "gdsvc_watchers", "Watch streams that are open.")
+WATCH_EVENTS = Family("counter", "gdsvc_watch_events", "Changes written to watchers, each counted for each of them.")
+WATCH_EVENT_ENCODINGS = Family(
+    "counter", "gdsvc_watch_event_encodings", "Changes encoded for watchers: each once, however many watch."
+)
+WATCH_RESYNCS = Family(
+    "counter",
+    "gdsvc_watch_resyncs",
+    "Whole views written to watchers: at their start, since what they had seen is gone from the journal, since "
+    "completeness changed, since they were behind.",
+    "cause",
+)
+WATCHERS_CLOSED = Family(
+    "counter",
+    "gdsvc_watchers_closed",
+    "Watch streams that ended: the watcher left, was too slow twice, took nothing, the service stops, a fault.",
+    "cause",
+)
+WATCH_LAG = Family("gauge", "gdsvc_watch_lag_events", "By how many changes the slowest watcher is behind.")
 
 Reading = tuple[Family, float] | tuple[Family, float, str]  # a family, its value, the value of its label
 Reader = Callable[[], Iterable[Reading]]

@@ -372,7 +372,10 @@ def encode_listing(listing: PoolListing) -> bytes:
 
 
 def encode_registered(registration: PoolRegistration) -> bytes:
-    """`encode_listing(listing_of(registration))`; written out, since it runs for every new or changed payload."""
+    """`encode_listing(listing_of(registration))`; written out, since it runs for every new or changed payload.
+
+    What it gives is kept for as long as the pool is listed, so it takes no more memory than it must.
+    """
     key = registration.key
     hasher = _ID_HASHER.copy()
     hasher.update(_wire.id_material(key))
@@ -387,9 +390,9 @@ def encode_registered(registration: PoolRegistration) -> bytes:
         (),
         registration.extra,
     )
-    return encode_listing(listing) if _has_extra(registration) else _ENCODER.encode(listing)
+    return _wire.exact(encode_listing(listing) if _has_extra(registration) else _ENCODER.encode(listing))
 
 
-def encode(item: Lease | RouterReplica | PoolKey) -> bytes:
+def encode(item: Lease | RouterReplica | PoolKey | str) -> bytes:
     """The encoding of a type without unknown members."""
     return _ENCODER.encode(item)

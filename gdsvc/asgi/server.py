@@ -58,7 +58,9 @@ class Server:
     """One listening address, one to a loop. Used as `async with Server(…) as server:`; leaving drains, within `grace`.
 
     Entering raises ListenFailed. `connection_slots` counts connections, idle ones included; beyond it new ones wait in
-    the backlog, and every request behind them. An app must end its own streams before drain(): granian waits for them.
+    the backlog, and every request behind them. A peer that for `peer_timeout` seconds neither takes what was sent nor
+    acknowledges it is given up by the kernel, where it can (Linux). An app must end its own streams before drain():
+    granian waits for them.
     """
 
     def __init__(  # noqa: PLR0913 - one composition root calls it, by name
@@ -70,6 +72,7 @@ class Server:
         tls: Tls | None = None,
         connection_slots: int = LEAST_SLOTS,
         grace: float = 20.0,
+        peer_timeout: float | None = None,
     ) -> None:
         self.listening = asyncio.Event()
         self._app = app
@@ -78,6 +81,7 @@ class Server:
         self._tls = tls
         self._slots = connection_slots
         self._grace = grace
+        self._peer_timeout = peer_timeout
         self._granian: Any = None  # granian's Python side carries no types
         self._serving: asyncio.Task[None] | None = None
         self._stopping = False
@@ -93,6 +97,9 @@ class Server:
             _check_tls(self._tls, address)
         with _bound(self._host, self._port, address) as listener:  # closed unless granian took it over
             self._port = listener.getsockname()[1]
+            if self._peer_timeout is not None and hasattr(socket, "TCP_USER_TIMEOUT"):  # inherited
+                milliseconds = round(self._peer_timeout * 1000)
+                listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, milliseconds)
             self._granian = _Granian(listener, self._app, **_options(self._slots, self._tls))
             self._serving = asyncio.create_task(self._granian.serve(), name="granian")
             try:

@@ -1,218 +1,57 @@
-"""Registrations kept in this process: pools and router replicas that live by their lease.
+"""Registrations kept in this process: pools and router replicas that live by their lease."""
 
-One step from what arrives to what watchers hear: nothing awaits between a change of the index and its event, so a
-view and its deltas cannot disagree. The leases are judged by one LeaseClock, and one Pulse (pulse.py) drives them.
-"""
-
-import secrets
-from abc import ABC, abstractmethod
+import time
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import Callable, Iterable
 from heapq import heappop, heappush
 from math import inf
-from typing import Generic, TypeVar
 
 from msgspec import Struct
 
 from gdsvc import model
-from gdsvc._pool_index import CHANGED, NEW, UNCHANGED, PoolIndex
+from gdsvc._listed import Listed
+from gdsvc._pool_index import CHANGED, NEW, UNCHANGED
+from gdsvc.backends.leased import EXPIRY_SLICE, LeasedStore, OnChange, ignore
 from gdsvc.errors import Conflict, LimitReached
 from gdsvc.model import Lease, PoolKey, PoolListing, PoolRegistration, RouterReplica, sort_key
 from gdsvc.pool_discovery.conflicts import Payloads
-from gdsvc.pool_discovery.directory import EVERYTHING, EncodedList, Filter, Source
-from gdsvc.pool_discovery.fanout import Fanout, Lagged, Subscription
-from gdsvc.pool_discovery.lease_clock import LeaseClock
-from gdsvc.pool_discovery.watch import (
-    Completeness,
-    EncodedEvent,
-    EncodedRemoval,
-    EncodedUpsert,
-    Event,
-    Items,
-    Removed,
-    Resync,
-    Snapshot,
-    Upserted,
+from gdsvc.pool_discovery.directory import EVERYTHING, EncodedList, Filter
+from gdsvc.pool_discovery.explain import (
+    Explanation,
+    History,
+    LeaseState,
+    Registrations,
+    address_text,
+    difference,
+    explanation,
 )
-
-Item = TypeVar("Item")
-Key = TypeVar("Key")
-
-EXPIRY_SLICE = 1000  # members taken out in one step: about 3 ms of the loop, and fewer events than the fanout holds
-
-OnChange = Callable[[str, bytes], None]  # told the log event and the sort key of the member, such as a ChangeLog
-
-
-def _ignore(event: str, key: bytes) -> None:
-    del event, key
-
-
-class LeasedStore(ABC, Generic[Item, Key]):
-    """What pools and router replicas have in common: an index, leases, completeness and watchers."""
-
-    def __init__(
-        self,
-        kind: str,
-        lease: Lease,
-        clock: LeaseClock,
-        started_at: str,
-        on_change: OnChange = _ignore,
-    ) -> None:
-        self._lease = lease
-        self._ttl = float(lease.lease_duration_secs)
-        self._clock = clock
-        self._on_change = on_change
-        self._kind = kind
-        self._started_at = started_at
-        self._index = PoolIndex(secrets.randbits(64))
-        self._fanout: Fanout[EncodedEvent] = Fanout()
-        self._completeness = Completeness.ESTIMATED
-        self._due_at = -inf  # until then, time alone changes nothing here; always due while not complete
-        self.new: int = 0
-        self.changed: int = 0
-        self.deregistered: int = 0
-        self.conflicts: int = 0
-
-    # -- what differs between the members
-
-    @abstractmethod
-    def _decode(self, encoded: bytes) -> Item: ...
-
-    @abstractmethod
-    def _key(self, key: bytes) -> Key: ...
-
-    def _left(self, key: bytes) -> None:
-        """Called when the member of `key` is gone."""
-
-    def _show_due(self, now: float) -> float:
-        """Shows what was held back until now; when there is more to show, inf for never."""
-        del now
-        return inf
-
-    # -- reading
-
-    @property
-    def lease(self) -> Lease:
-        """What every registration is granted."""
-        return self._lease
-
-    @property
-    def index(self) -> PoolIndex:
-        """For counters only."""
-        return self._index
-
-    @property
-    def completeness(self) -> Completeness:
-        """As of the last step in time."""
-        return self._completeness
-
-    def advance(self) -> float:
-        """Brings everything that time alone changes up to now; returns in how many seconds a lease ends next.
-
-        Ends at most EXPIRY_SLICE leases; 0 where more are due.
-        """
-        now = self._clock.now()
-        if self._completeness is Completeness.ESTIMATED and self._clock.heard_secs() >= self._ttl:
-            self._completeness = Completeness.EXACT
-            self._index.bump()
-            self._fanout.resync()
-        shown_at = self._show_due(now)
-        if self._index.next_deadline <= now:
-            for key in self._index.expire(now, EXPIRY_SLICE):
-                self._gone(key, "expired")
-        if self._completeness is Completeness.EXACT:
-            self._due_at = min(self._index.next_deadline, shown_at)
-        return max(0.0, self._index.next_deadline - now)
-
-    def view(self) -> tuple[int, Completeness]:
-        """Revision and completeness, brought up to now."""
-        if self._clock.now() >= self._due_at:
-            self.advance()
-        return self._index.revision, self._completeness
-
-    def sources(self) -> tuple[Source, ...]:
-        """Registrations are the one source here."""
-        complete = self._completeness is Completeness.EXACT
-        detail = (
-            "every member alive has had a lease's time to register" if complete else "less than a lease since start"
-        )
-        return (Source(f"{self._kind}-registrations", complete, self._started_at, detail),)
-
-    async def list(self) -> Snapshot[Item]:
-        """Every member whose lease holds."""
-        return self._snapshot()
-
-    async def list_and_watch(self) -> AsyncIterator[Event[Item, Key]]:
-        """A Resync, then every change."""
-        subscription, resync = self._resync()
-        yield resync
-        while True:
-            match await subscription.next():
-                case EncodedUpsert(encoded):
-                    yield Upserted(self._decode(encoded))
-                case EncodedRemoval(key):
-                    yield Removed(self._key(key))
-                case Lagged():
-                    subscription, resync = self._resync()
-                    yield resync
-
-    def _resync(self) -> tuple[Subscription[EncodedEvent], Resync[Item]]:
-        """The whole view, and a place behind all that taking it has published."""
-        snapshot = self._snapshot()
-        return self._fanout.subscribe(), Resync(snapshot)
-
-    def _snapshot(self) -> Snapshot[Item]:
-        revision, completeness = self.view()
-        return Snapshot(Items(self._index.listings(), self._decode), completeness, revision)
-
-    # -- writing
-
-    async def renew(self, body: bytes) -> bool:
-        """Renews the member whose last registration had exactly these bytes; False: register it."""
-        return self._index.renew(body, self._clock.now(), self._ttl)
-
-    def _beat(self, key: bytes, body: bytes | None, now: float, *, fresh: bool) -> None:
-        self._index.beat(key, body, now, self._ttl, fresh)
-        if now + self._ttl < self._due_at:
-            self._due_at = now + self._ttl
-
-    def _deregister(self, key: bytes) -> bool:
-        self.advance()  # what has lapsed is not there to be taken out
-        if not self._index.remove(key):
-            return False
-        self.deregistered += 1
-        self._gone(key, "deregistered")
-        return True
-
-    def _gone(self, key: bytes, how: str) -> None:
-        self._left(key)
-        self._fanout.publish(EncodedRemoval(key), len(key))
-        self._tell(how, key)
-
-    def _tell(self, happened: str, key: bytes) -> None:
-        self._on_change(f"{self._kind}.{happened}", key)
+from gdsvc.pool_discovery.lease_clock import LeaseClock
+from gdsvc.pool_discovery.watch import EncodedUpsert, Facets
 
 
 class _Shown(Struct, frozen=True, gc=False):
-    """What is shown of a payload: its encoding, and what lists are filtered by."""
+    """What is shown of a payload: its encoding, what lists are filtered by, and who sent it."""
 
     encoded: bytes
-    model: str | None
-    region: str | None
+    facets: Facets
+    source: str | None
 
 
 class MemoryPoolStore(LeasedStore[PoolListing, PoolKey]):
-    """PoolDirectory and PoolRegistrar. `max_pools` refuses more with LimitReached."""
+    """PoolDirectory, PoolRegistrar and Explainer. `max_pools` refuses more with LimitReached."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - one composition root calls it
         self,
         lease: Lease,
         clock: LeaseClock,
         started_at: str,
-        on_change: OnChange = _ignore,
+        on_change: OnChange = ignore,
+        *,
         max_pools: int | None = None,
+        unix_now: Callable[[], float] = time.time,
     ) -> None:
         super().__init__("pool", lease, clock, started_at, on_change)
+        self._history = History(unix_now)
         self._max_pools = max_pools
         self._payloads: OrderedDict[bytes, Payloads[_Shown]] = OrderedDict()  # of keys that changed within a lease
         self._show_at: list[tuple[float, bytes]] = []  # a heap: when a key that was held back is to be shown
@@ -228,7 +67,18 @@ class MemoryPoolStore(LeasedStore[PoolListing, PoolKey]):
         sites = None if where.site_ids is None else frozenset(site.encode() for site in where.site_ids)
         return self._index.parts(sites, where.models, where.regions)
 
-    async def register(self, payload: PoolRegistration, body: bytes | None = None) -> Lease:
+    def explain(self, key: PoolKey) -> Explanation | None:
+        """Why `key` is listed or not; None where nothing is known of it."""
+        self.view()
+        name = sort_key(key)
+        listed, history = self._index.find(name), self._history.of(name)
+        if listed is None:
+            return explanation(key, None, self._history.parting(name), self.sources(), history) if history else None
+        remaining = listed.deadline - self._clock.now()
+        lease = LeaseState(round(self._ttl - remaining, 3), round(remaining, 3))
+        return explanation(key, lease, self._heard(listed), self.sources(), history)
+
+    async def register(self, payload: PoolRegistration, body: bytes | None = None, source: str | None = None) -> Lease:
         """Registers or renews; the newest payload of a key wins. Raises LimitReached."""
         key = sort_key(payload.key)
         encoded = model.encode_registered(payload)
@@ -239,29 +89,30 @@ class MemoryPoolStore(LeasedStore[PoolListing, PoolKey]):
         if latest is None:
             if self._max_pools is not None and len(self._index) >= self._max_pools:
                 self._refuse_beyond(self._max_pools)
-            self._index.put(key, encoded, payload.model, payload.location.region if payload.location else None)
-            self._fanout.publish(EncodedUpsert(encoded), len(encoded))
+            facets = _facets(payload)
+            self._index.put(key, encoded, facets.model, facets.region)
+            self._fanout.publish(EncodedUpsert(key, encoded, facets), len(encoded))
             self.new += 1
+            self._history.record("registered", key, "first heartbeat", source)
             self._on_change("pool.registered", key)
         elif fresh:
-            region = payload.location.region if payload.location else None
-            self._change(key, _Shown(encoded, payload.model, region), latest, now)
-        self._beat(key, body, now, fresh=fresh)
+            self._change(key, _Shown(encoded, _facets(payload), source), latest, now)
+        self._beat(key, body, source, now, fresh=fresh)
         return self._lease
 
-    async def deregister(self, key: PoolKey) -> bool:
+    async def deregister(self, key: PoolKey, source: str | None = None) -> bool:
         """Takes the pool out at once."""
-        return self._deregister(sort_key(key))
+        return self._deregister(sort_key(key), source)
+
+    def _heard(self, listed: Listed) -> Registrations:
+        payloads = self._payloads.get(listed.item)
+        return Registrations(listed.beats, address_text(listed.source), payloads.flips if payloads else 0)
 
     def _refuse_beyond(self, max_pools: int) -> None:
         self.advance()  # a lease may have ended
         if len(self._index) >= max_pools:
             limit = f"this service takes at most {max_pools} pools (--max-pools)"
             raise LimitReached(limit, self._lease.heartbeat_interval_secs)
-
-    def _show(self, key: bytes, shown: _Shown) -> None:
-        if self._index.put(key, shown.encoded, shown.model, shown.region) != UNCHANGED:
-            self._fanout.publish(EncodedUpsert(shown.encoded), len(shown.encoded))
 
     def _change(self, key: bytes, shown: _Shown, latest: bytes, now: float) -> None:
         """Shows the new payload, at once or, where relays dispute the key, once the last was shown long enough."""
@@ -272,6 +123,7 @@ class MemoryPoolStore(LeasedStore[PoolListing, PoolKey]):
         if payloads.changed(hash(shown.encoded), hash(latest), seen_at, now):
             self.conflicts += 1
             if payloads.flips == 1:
+                self._history.record("disputed", key, "a payload replaced within a lease is back", shown.source)
                 self._tell("disputed", key)
         showable_at = payloads.showable_at(now)
         if showable_at > now:
@@ -285,7 +137,16 @@ class MemoryPoolStore(LeasedStore[PoolListing, PoolKey]):
     def _show_change(self, key: bytes, payloads: Payloads[_Shown], shown: _Shown, now: float) -> None:
         payloads.held = None
         payloads.shown_at = now
-        self._show(key, shown)
+        listed = self._index.find(key)
+        if listed is None:  # it left while the payload was held back
+            return
+        before = self._index.encoding(key) or b"{}"
+        if before == shown.encoded:
+            return
+        was, facets = Facets(listed.model, listed.region), shown.facets
+        self._index.put(key, shown.encoded, facets.model, facets.region)
+        self._fanout.publish(EncodedUpsert(key, shown.encoded, facets, was), len(shown.encoded))
+        self._history.record("changed", key, f"the payload changed ({difference(before, shown.encoded)})", shown.source)
         self._tell("changed", key)
 
     def _show_due(self, now: float) -> float:
@@ -301,8 +162,13 @@ class MemoryPoolStore(LeasedStore[PoolListing, PoolKey]):
             del self._payloads[key]
         return self._show_at[0][0] if self._show_at else inf
 
-    def _left(self, key: bytes) -> None:
-        self._payloads.pop(key, None)
+    def _left(self, listed: Listed, how: str, cause: str, source: str | None) -> None:
+        self._history.record(how, listed.item, cause, source, self._heard(listed))
+        self._payloads.pop(listed.item, None)
+
+
+def _facets(payload: PoolRegistration) -> Facets:
+    return Facets(payload.model, payload.location.region if payload.location else None)
 
 
 class MemoryReplicaStore(LeasedStore[RouterReplica, str]):
@@ -313,14 +179,14 @@ class MemoryReplicaStore(LeasedStore[RouterReplica, str]):
         lease: Lease,
         clock: LeaseClock,
         started_at: str,
-        on_change: OnChange = _ignore,
+        on_change: OnChange = ignore,
         fixed: Iterable[RouterReplica] = (),
     ) -> None:
         super().__init__("router", lease, clock, started_at, on_change)
         replicas = {router.id: router for router in fixed}
         self._fixed = frozenset(replicas)
         for router in replicas.values():
-            self._index.put(router.id.encode(), model.encode(router))
+            self._put(router.id.encode(), model.encode(router))
 
     def _decode(self, encoded: bytes) -> RouterReplica:
         return model.decode_router(encoded)
@@ -332,24 +198,30 @@ class MemoryReplicaStore(LeasedStore[RouterReplica, str]):
         """All replicas, encoded: there is nothing to filter them by."""
         return self._index.parts()
 
-    async def register(self, payload: RouterReplica, body: bytes | None = None) -> Lease:
+    async def register(self, payload: RouterReplica, body: bytes | None = None, source: str | None = None) -> Lease:
         """Registers, changes or renews a replica. Raises Conflict for a fixed id."""
         self._refuse_fixed(payload.id)
         key = payload.id.encode()
         encoded = model.encode(payload)
-        outcome = self._index.put(key, encoded)
-        self._beat(key, body, self._clock.now(), fresh=outcome != UNCHANGED)
+        outcome = self._put(key, encoded)
+        self._beat(key, body, source, self._clock.now(), fresh=outcome != UNCHANGED)
         if outcome != UNCHANGED:
-            self._fanout.publish(EncodedUpsert(encoded), len(encoded))
             self._tell("registered" if outcome == NEW else "changed", key)
         self.new += outcome == NEW
         self.changed += outcome == CHANGED
         return self._lease
 
-    async def deregister(self, key: str) -> bool:
+    async def deregister(self, key: str, source: str | None = None) -> bool:
         """Takes the replica out at once. Raises Conflict for a fixed id."""
         self._refuse_fixed(key)
-        return self._deregister(key.encode())
+        return self._deregister(key.encode(), source)
+
+    def _put(self, key: bytes, encoded: bytes) -> int:
+        was = None if self._index.find(key) is None else Facets()
+        outcome = self._index.put(key, encoded)
+        if outcome != UNCHANGED:
+            self._fanout.publish(EncodedUpsert(key, encoded, Facets(), was), len(encoded))
+        return outcome
 
     def _refuse_fixed(self, router_id: str) -> None:
         if router_id in self._fixed:

@@ -16,6 +16,7 @@ from gdsvc._meter import RequestMeter
 from gdsvc.asgi.body import BodyTooLarge, Disconnected, refuse_body
 from gdsvc.asgi.paths import split_path
 from gdsvc.asgi.responses import Response, respond
+from gdsvc.asgi.streams import Stream
 from gdsvc.asgi.types import Receive, Scope, Send, header
 from gdsvc.errors import GdsvcError, NotFound, Unavailable
 from gdsvc.http.problems import BadRequest, MethodNotAllowed, UnsupportedMediaType, internal_problem, problem
@@ -28,7 +29,7 @@ log = logs.get("gdsvc.http")
 _HOST = re.compile(rb"(?:[A-Za-z0-9._~%!$&'()*+;=-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]*)?")
 _REFUSED_METHODS = ("CONNECT", "TRACE")  # no route has them, and what follows a CONNECT is no request
 
-Handler = Callable[..., Awaitable[Response]]  # (scope, receive, *names from the path)
+Handler = Callable[..., Awaitable[Response | Stream]]  # (scope, receive, *names from the path)
 
 
 class Route(Struct, frozen=True):
@@ -94,6 +95,7 @@ class App:
         """Answers one request; never raises for anything that a caller sends."""
         started_at = time.perf_counter()
         method = scope["method"]
+        response: Response | Stream
         found = self._table.find(scope["raw_path"])
         try:
             response = await self._handler(found, method, scope)(scope, receive, *(found.names if found else ()))
@@ -110,6 +112,10 @@ class App:
         except Exception:  # the last line of defence: logged whole, the caller learns nothing
             log.exception("http.handler_failed", method=method, route=found.route.path if found else None)
             response = internal_problem()
+        if isinstance(response, Stream):  # which may go on for days: counted when it begins
+            self._record(found, method, response, started_at)
+            await response.run(receive, send, head=method == "HEAD")
+            return
         await respond(send, response, head=method == "HEAD")
         if len(response.body) >= LARGE_BYTES:
             self._make_way()
@@ -131,7 +137,7 @@ class App:
             raise MethodNotAllowed(found.route.allow)
         return handler
 
-    def _record(self, found: _Found | None, method: str, response: Response, started_at: float) -> None:
+    def _record(self, found: _Found | None, method: str, response: Response | Stream, started_at: float) -> None:
         position = self._elsewhere if found is None else found.position
         self._meter.record(position, method, response.status, time.perf_counter() - started_at)
 

@@ -60,11 +60,24 @@ class Lists:
     def __init__(self, directory: EncodedDirectory, member: str, epoch: str, executor: ThreadPoolExecutor) -> None:
         self._directory = directory
         self._member = member
-        self._epoch = epoch
+        self.epoch = epoch
         self._executor = executor
         self._all = _List(EVERYTHING)
         self._filtered: OrderedDict[Filter, _List] = OrderedDict()  # the one used last is the last
         self.encodings: dict[Coding, int] = {"identity": 0, "zstd": 0, "gzip": 0}
+
+    def view(self) -> int:
+        """The revision now. Raises Unavailable before the directory's first sync."""
+        return self._directory.view()[0]
+
+    async def current(self, where: Filter = EVERYTHING) -> tuple[int, bytes]:
+        """The body of the list of what matches `where`, uncompressed, and its revision. Raises Unavailable."""
+        revision = self.view()
+        members = self._list(where)
+        made = members.made.get("identity")
+        if made is None or made.revision < revision:
+            made = await self._make(members, "identity", revision)
+        return made.revision, made.full.body
 
     async def respond(self, scope: Scope, where: Filter = EVERYTHING) -> Response:
         """The list of what matches `where`, or 304. Raises Unavailable before the directory's first sync."""
@@ -143,7 +156,7 @@ class Lists:
         return b'{"complete":false,"' + member + b'":[', b'],"sources":' + _ENCODER.encode(incomplete) + b"}"
 
     def _etag(self, revision: int, coding: Coding, where: Filter) -> bytes:
-        tag = f"{self._epoch}-{revision}-{coding}"
+        tag = f"{self.epoch}-{revision}-{coding}"
         if where != EVERYTHING:
             tag += "-" + filter_hash(where)
         return f'"{tag}"'.encode()

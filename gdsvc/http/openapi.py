@@ -19,6 +19,7 @@ from gdsvc.model import (
     PoolRegistration,
     RouterReplica,
 )
+from gdsvc.pool_discovery.explain import Explanation
 
 Json = dict[str, Any]
 
@@ -162,6 +163,22 @@ def _probe(name: str, summary: str, schema: Json, *more: tuple[int, str, Json]) 
     return {"summary": summary, "operationId": name, "responses": {**_problems(), **answers}}
 
 
+def _watch(name: str, summary: str, parameters: list[Json]) -> Json:
+    seen = {"name": "Last-Event-ID", "in": "header", "schema": _TEXT, "description": "The id of the event seen last."}
+    since = {"name": "since", "in": "query", "schema": _TEXT, "description": "The same, for who cannot set headers."}
+    described = (
+        f"`resync`: the {name}List that replaces everything before it, first and whenever single changes do not do; "
+        "`upserted`: a member that is new or has changed; `removed`: the key of one that has left."
+    )
+    stream = {"description": described, "content": {"text/event-stream": {"schema": _TEXT}}}
+    return {
+        "summary": summary,
+        "operationId": f"watch{name}s",
+        "parameters": [*parameters, since, seen],
+        "responses": {"200": stream, **_problems(429, 503)},
+    }
+
+
 _ANY_OBJECT: Json = {"type": "object"}
 _METRICS = {"text/plain": {"schema": _TEXT}, "application/openmetrics-text": {"schema": _TEXT}}
 _POOL_KEY = [
@@ -171,20 +188,33 @@ _POOL_KEY = [
 ]
 _KEY_IN_BODY = {parameter["name"]: f"$request.body#/key/{parameter['name']}" for parameter in _POOL_KEY}
 
+_FILTERS = [_filter_parameter(name) for name in ("model", "region", "site_id")]
+
 PATHS: Json = {
     "/pools": {
-        "get": _list(
-            "Pool", "Every pool whose lease holds", [_filter_parameter(n) for n in ("model", "region", "site_id")]
-        ),
+        "get": _list("Pool", "Every pool whose lease holds", _FILTERS),
         "post": _register("Pool", "PoolRegistration", "Register a pool, or renew its lease", _KEY_IN_BODY, 429),
     },
+    "/pools/watch": {"get": _watch("Pool", "The pools, and every change of them as it happens", _FILTERS)},
     "/pools/{site_id}/{namespace}/{dgd_name}": {"delete": _deregister("Pool", _POOL_KEY)},
+    "/pools/{site_id}/{namespace}/{dgd_name}/explain": {
+        "get": {
+            "summary": "Why a pool is listed or not, and what happened to it lately",
+            "operationId": "explainPool",
+            "parameters": _POOL_KEY,
+            "responses": {
+                "200": {"description": "What is known.", "content": _json(_ref("Explanation"))},
+                **_problems(404, 503),
+            },
+        }
+    },
     "/routers": {
         "get": _list("Router", "Every router replica", []),
         "post": _register(
             "Router", "RouterReplica", "Register a router replica, or renew its lease", {"id": "$request.body#/id"}, 409
         ),
     },
+    "/routers/watch": {"get": _watch("Router", "The router replicas, and every change of them as it happens", [])},
     "/routers/{id}": {"delete": _deregister("Router", [_path_parameter("id", "The replica's id.")], 409)},
     "/live": {"get": _probe("live", "Whether the process answers", _ANY_OBJECT)},
     "/ready": {
@@ -205,7 +235,7 @@ PATHS: Json = {
 
 
 def _schemas() -> Json:
-    types = (*_TYPES, Ready, Health, ProblemBody)
+    types = (*_TYPES, Ready, Health, ProblemBody, Explanation)
     _, made = msgspec.json.schema_components(types, ref_template="#/components/schemas/{name}")
     schemas: Json = msgspec.json.decode(msgspec.json.encode(made))  # its default values are JSON only when encoded
     for schema in schemas.values():

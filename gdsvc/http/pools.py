@@ -1,18 +1,24 @@
 """The pool routes: register and renew, list, deregister."""
 
+import msgspec
+
 from gdsvc import model
 from gdsvc.asgi.bodies import Bodies
 from gdsvc.asgi.body import Disconnected
 from gdsvc.asgi.negotiation import is_json
 from gdsvc.asgi.paths import query_values
 from gdsvc.asgi.responses import Response
+from gdsvc.asgi.streams import Stream
 from gdsvc.asgi.types import Receive, Scope, header
 from gdsvc.errors import GdsvcError, Invalid, NotFound
 from gdsvc.http.lists import Lists
 from gdsvc.http.problems import UnsupportedMediaType
+from gdsvc.http.watch import Feed
 from gdsvc.pool_discovery.directory import EVERYTHING, Filter
+from gdsvc.pool_discovery.explain import Explainer
 from gdsvc.pool_discovery.registrar import PoolRegistrar
 
+_ENCODER = msgspec.json.Encoder()
 _FILTERS = frozenset({"model", "region", "site_id"})
 
 
@@ -26,9 +32,13 @@ async def read_json(scope: Scope, receive: Receive, bodies: Bodies) -> bytes:
 class PoolRoutes:
     """Handlers over a registrar and the lists of its directory. `rejected` counts registrations that were refused."""
 
-    def __init__(self, registrar: PoolRegistrar, lists: Lists, bodies: Bodies) -> None:
+    def __init__(
+        self, registrar: PoolRegistrar, explainer: Explainer, lists: Lists, feed: Feed, bodies: Bodies
+    ) -> None:
         self._registrar = registrar
+        self._explainer = explainer
         self._lists = lists
+        self._feed = feed
         self._bodies = bodies
         self._granted = Response(200, model.encode(registrar.lease))
         self.rejected = 0
@@ -37,8 +47,9 @@ class PoolRoutes:
         """POST /pools. A body that this pool sent before only moves the lease: nothing is decoded."""
         try:
             body = await read_json(scope, receive, self._bodies)
-            if not await self._registrar.renew(body):
-                await self._registrar.register(model.decode_registration(body), body)
+            source = scope["client"][0]
+            if not await self._registrar.renew(body, source):
+                await self._registrar.register(model.decode_registration(body), body, source)
         except Disconnected:
             raise
         except GdsvcError:
@@ -51,16 +62,37 @@ class PoolRoutes:
         del receive
         return await self._lists.respond(scope, _filter(scope["query_string"]))
 
-    async def deregister(self, scope: Scope, receive: Receive, *names: str) -> Response:
-        """DELETE /pools/{site_id}/{namespace}/{dgd_name}."""
+    async def watch(self, scope: Scope, receive: Receive) -> Stream:
+        """GET /pools/watch: the list and then every change, as server-sent events; filters as for the list."""
+        del receive
+        return self._feed.watch(scope, _filter(scope["query_string"]))
+
+    async def explain(self, scope: Scope, receive: Receive, *names: str) -> Response:
+        """GET /pools/{site_id}/{namespace}/{dgd_name}/explain."""
         del scope, receive
         try:
-            known = await self._registrar.deregister(model.PoolKey(*names))
+            explained = self._explainer.explain(model.PoolKey(*names))
+        except Invalid:  # no pool can have such a key
+            explained = None
+        if explained is None:
+            raise NotFound("nothing is known of this pool: it was never heard of, or so long ago that it is forgotten")
+        return Response(200, _ENCODER.encode(explained))
+
+    async def deregister(self, scope: Scope, receive: Receive, *names: str) -> Response:
+        """DELETE /pools/{site_id}/{namespace}/{dgd_name}."""
+        del receive
+        try:
+            known = await self._registrar.deregister(model.PoolKey(*names), scope["client"][0])
         except Invalid:  # no pool can have such a key
             known = False
         if not known:
             raise NotFound("no such pool is registered")
         return Response(204)
+
+
+def removal(key: bytes) -> bytes:
+    """The data of the event that tells of a pool's leaving, from its sort key."""
+    return b'{"key":%b}' % model.encode(model.key_of(key))
 
 
 def _filter(query_string: bytes) -> Filter:

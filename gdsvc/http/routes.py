@@ -7,8 +7,11 @@ from gdsvc.http.pools import PoolRoutes
 from gdsvc.http.routers import RouterRoutes
 
 POOLS = "/pools"
+POOLS_WATCH = "/pools/watch"
 POOL = "/pools/{site_id}/{namespace}/{dgd_name}"
+EXPLAIN = "/pools/{site_id}/{namespace}/{dgd_name}/explain"
 ROUTERS = "/routers"
+ROUTERS_WATCH = "/routers/watch"
 ROUTER = "/routers/{id}"
 LIVE = "/live"
 READY = "/ready"
@@ -16,15 +19,18 @@ HEALTH = "/health"
 METRICS = "/metrics"
 OPENAPI = "/openapi.json"
 
-PATHS = (POOLS, POOL, ROUTERS, ROUTER, LIVE, READY, HEALTH, METRICS, OPENAPI)
+PATHS = (POOLS, POOLS_WATCH, POOL, EXPLAIN, ROUTERS, ROUTERS_WATCH, ROUTER, LIVE, READY, HEALTH, METRICS, OPENAPI)
 
 
 def route_table(pools: PoolRoutes, routers: RouterRoutes, health: HealthRoutes, openapi: OpenApiRoute) -> RouteTable:
     """Every route of the discovery service."""
     handlers: dict[str, dict[str, Handler]] = {
         POOLS: {"GET": pools.list, "POST": pools.register},
+        POOLS_WATCH: {"GET": pools.watch},
         POOL: {"DELETE": pools.deregister},
+        EXPLAIN: {"GET": pools.explain},
         ROUTERS: {"GET": routers.list, "POST": routers.register},
+        ROUTERS_WATCH: {"GET": routers.watch},
         ROUTER: {"DELETE": routers.deregister},
         LIVE: {"GET": health.live},
         READY: {"GET": health.ready},

@@ -6,7 +6,8 @@ from typing import Protocol, TypeVar
 from msgspec import Struct
 
 from gdsvc.model import PoolKey, PoolListing, RouterReplica
-from gdsvc.pool_discovery.watch import Completeness, Event, Snapshot
+from gdsvc.pool_discovery.fanout import Fanout
+from gdsvc.pool_discovery.watch import Completeness, EncodedEvent, Event, Facets, Snapshot
 
 Item = TypeVar("Item")
 Key = TypeVar("Key")
@@ -38,6 +39,14 @@ class Filter(Struct, frozen=True):
     models: frozenset[str] | None = None
     regions: frozenset[str] | None = None
     site_ids: frozenset[str] | None = None
+
+    def matches(self, key: bytes, facets: Facets) -> bool:
+        """Whether a pool of this sort key and these facets is in the list."""
+        return (
+            (self.models is None or facets.model in self.models)
+            and (self.regions is None or facets.region in self.regions)
+            and (self.site_ids is None or key.partition(b"\0")[0].decode() in self.site_ids)
+        )
 
 
 EVERYTHING = Filter()
@@ -74,6 +83,11 @@ class EncodedDirectory(Protocol):
 
     def sources(self) -> tuple[Source, ...]:
         """What the directory rests on, as of the last `view`; constant while revision and completeness are."""
+        ...
+
+    @property
+    def changes(self) -> Fanout[EncodedEvent]:
+        """Every change; the number of an event is the revision that it leads to."""
         ...
 
     def encoded(self, where: Filter = EVERYTHING) -> EncodedList:

@@ -1,17 +1,20 @@
-"""One publisher, any number of bounded subscribers: a shared ring of events in which each subscriber has a place.
+"""One publisher, any number of readers: a bounded journal of numbered events in which each reader has a place.
 
-A subscriber that reads too slowly costs no memory and delays nobody: its place falls off the ring and it is told
-so. What it then does (take the whole view again) is its own affair.
+A reader that is too slow costs no memory and delays nobody: its place falls off the journal and it is told so. What it
+then does (take the whole view again) is its own affair.
 """
 
 import asyncio
 from collections import deque
+from collections.abc import Callable
+from itertools import islice
 from typing import Final, Generic, TypeVar
 
 E = TypeVar("E")
 
-CAPACITY = 1024  # events a subscriber may be behind,
-CAPACITY_BYTES = 16 * 1024 * 1024  # and their bytes: a thousand events of ordinary pools are half a MiB
+CAPACITY = 1024  # events a subscription may be behind
+JOURNAL = 8192  # events kept, for those who come back after a while: 40 s of 200 changes a second,
+JOURNAL_BYTES = 16 * 1024 * 1024  # and their bytes
 
 
 class Lagged:
@@ -22,7 +25,7 @@ LAGGED: Final = Lagged()
 
 
 class Subscription(Generic[E]):
-    """A place in the ring of a Fanout; `next` gives the events from there on."""
+    """A place in the journal of a Fanout; `next` gives the events from there on."""
 
     def __init__(self, fanout: "Fanout[E]") -> None:
         self._fanout = fanout
@@ -33,46 +36,81 @@ class Subscription(Generic[E]):
         while self._place == self._fanout.published:
             await self._fanout.more()
         event = self._fanout.at(self._place)
-        if isinstance(event, Lagged):
+        if isinstance(event, Lagged) or self._fanout.published - self._place > self._fanout.capacity:
             self._place = self._fanout.published
-        else:
-            self._place += 1
+            return LAGGED
+        self._place += 1
         return event
 
 
 class Fanout(Generic[E]):
-    """Publishes to all subscriptions. For one event loop; not for threads."""
+    """Publishes to all readers. For one event loop; not for threads.
 
-    def __init__(self, capacity: int = CAPACITY, capacity_bytes: int = CAPACITY_BYTES) -> None:
+    Events are numbered from 1. Whoever publishes exactly one event for each revision of a view can take the number of
+    the last one, `published`, for the view's revision.
+    """
+
+    def __init__(self, capacity: int = CAPACITY, journal: int = JOURNAL, journal_bytes: int = JOURNAL_BYTES) -> None:
         self.published = 0
-        self._capacity = capacity
-        self._capacity_bytes = capacity_bytes
-        self._ring: deque[tuple[E | Lagged, int]] = deque()
+        self.capacity = min(capacity, journal)
+        self._journal = journal
+        self._journal_bytes = journal_bytes
+        self._events: deque[tuple[E | Lagged, int]] = deque()
         self._bytes = 0
+        self._void_until = 0  # the number of the last LAGGED: who is before it starts again
         self._more: asyncio.Future[None] | None = None
+        self._listeners: list[Callable[[], None]] = []
+
+    @property
+    def oldest(self) -> int:
+        """The number after which everything is still there: who has seen it can go on from it."""
+        return max(self.kept_from, self._void_until)
+
+    @property
+    def kept_from(self) -> int:
+        """The number after which the journal holds all events, those too that a LAGGED has made void."""
+        return self.published - len(self._events)
 
     def subscribe(self) -> Subscription[E]:
         """A subscription that gets what is published from now on."""
         return Subscription(self)
 
+    def listen(self, listener: Callable[[], None]) -> None:
+        """Calls `listener` after each event that is published; it must neither block nor raise."""
+        self._listeners.append(listener)
+
     def publish(self, event: E | Lagged, size: int = 0) -> None:
-        """Gives `event`, which takes `size` bytes, to every subscription."""
-        self._ring.append((event, size))
+        """Gives `event`, which takes `size` bytes, to every reader."""
+        self._events.append((event, size))
         self._bytes += size
         self.published += 1
-        while len(self._ring) > self._capacity or self._bytes > self._capacity_bytes:
-            self._bytes -= self._ring.popleft()[1]
+        while len(self._events) > self._journal or self._bytes > self._journal_bytes:
+            self._bytes -= self._events.popleft()[1]
         if self._more is not None:
             self._wake()
+        for listener in self._listeners:
+            listener()
 
     def resync(self) -> None:
-        """Makes every subscription start again from the whole view."""
+        """Makes every reader start again from the whole view."""
+        self._void_until = self.published + 1
         self.publish(LAGGED)
 
     def at(self, place: int) -> E | Lagged:
-        """The event at `place`, or LAGGED where the ring no longer holds it."""
+        """The event behind `place`, or LAGGED where the journal no longer holds it."""
         behind = self.published - place
-        return LAGGED if behind > len(self._ring) else self._ring[-behind][0]
+        return LAGGED if behind > len(self._events) else self._events[-behind][0]
+
+    def since(self, place: int, limit: int) -> list[E] | Lagged:
+        """At most `limit` events behind `place`, oldest first; LAGGED where the reader must start from the view."""
+        if not self.oldest <= place <= self.published:
+            return LAGGED
+        start = len(self._events) - (self.published - place)
+        if self.published - place <= limit:  # from the end, where it is short
+            newest = islice(reversed(self._events), self.published - place)
+            return [event for event, _ in newest if not isinstance(event, Lagged)][::-1]
+        slice_ = islice(self._events, start, start + limit)
+        return [event for event, _ in slice_ if not isinstance(event, Lagged)]
 
     async def more(self) -> None:
         """Returns once something has been published."""

@@ -16,21 +16,21 @@ class Registrar(Protocol[Payload_contra, Key_contra]):
         """What every registration is granted."""
         ...
 
-    async def renew(self, body: bytes) -> bool:
+    async def renew(self, body: bytes, source: str | None = None) -> bool:
         """Renews the registration whose last body had exactly these bytes, without a look inside; False: register it.
 
-        Raises Unavailable.
+        `source`, here and below, is the IP address that sent it, for whoever asks why. Raises Unavailable.
         """
         ...
 
-    async def register(self, payload: Payload_contra, body: bytes | None = None) -> Lease:
+    async def register(self, payload: Payload_contra, body: bytes | None = None, source: str | None = None) -> Lease:
         """Registers or renews `payload`; `body`, the bytes it came in, makes the next `renew` possible.
 
         Raises LimitReached, Conflict, Unavailable.
         """
         ...
 
-    async def deregister(self, key: Key_contra) -> bool:
+    async def deregister(self, key: Key_contra, source: str | None = None) -> bool:
         """Takes the registration out at once; False where there was none. Raises Conflict, Unavailable."""
         ...
 

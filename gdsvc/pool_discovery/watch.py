@@ -66,16 +66,30 @@ class Resync(Struct, Generic[Item], frozen=True):
     snapshot: Snapshot[Item]
 
 
-class EncodedUpsert(Struct, frozen=True, gc=False):
-    """An Upserted as publishers keep it: the encoding of the item, made once for the list and for all watchers."""
+class Facets(Struct, frozen=True, gc=False):
+    """What a member is filtered by, beside its key; a router replica has neither."""
 
+    model: str | None = None
+    region: str | None = None
+
+
+class EncodedUpsert(Struct, frozen=True, gc=False):
+    """An Upserted as publishers keep it: the encoding of the item, made once for the list and for all watchers.
+
+    `key` is its sort key; `was` what it was filtered by before, None where it is new.
+    """
+
+    key: bytes
     encoded: bytes
+    facets: Facets = Facets()
+    was: Facets | None = None
 
 
 class EncodedRemoval(Struct, frozen=True, gc=False):
-    """A Removed as publishers keep it: the sort key of the item."""
+    """A Removed as publishers keep it: the sort key of the item, and what it was filtered by."""
 
     key: bytes
+    was: Facets = Facets()
 
 
 EncodedEvent = EncodedUpsert | EncodedRemoval

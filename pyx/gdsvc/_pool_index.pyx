@@ -10,11 +10,20 @@ cimport cython
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
 from cpython.list cimport PyList_GET_SIZE, PyList_Insert
 from cpython.ref cimport PyObject
-from libc.string cimport memchr, memcmp, memcpy
+from libc.stdint cimport UINT32_MAX
+from libc.string cimport memchr, memcmp, memcpy, memset
 
-from gdsvc._body_table cimport DIGEST, BodyTable, Listed
 from gdsvc._lease_heap cimport LeaseHeap
 from gdsvc._list_parts cimport ListParts
+from gdsvc._listed cimport ADDRESS, DIGEST, BodyTable, KeyTable, Listed
+
+cdef extern from "Python.h":
+    const char *PyUnicode_AsUTF8(object text) except NULL
+
+cdef extern from "<arpa/inet.h>":
+    int AF_INET
+    int AF_INET6
+    int inet_pton(int family, const char *text, void *address) noexcept
 
 UNCHANGED = 0
 CHANGED = 1
@@ -25,6 +34,9 @@ cdef enum:
     LARGEST_CHUNK = 256  # beyond which it is split
     SPARE_GONE = 1024
     SPARE_VALUES = 1024
+
+
+cdef const unsigned char *MAPPED = b"\0\0\0\0\0\0\0\0\0\0\xff\xff"  # what an IPv4 address begins with as IPv6
 
 
 cdef object _key_of(Listed listed):
@@ -74,7 +86,7 @@ cdef class PoolIndex:
     changed are copied from there in one piece.
     """
 
-    cdef dict _by_key
+    cdef KeyTable _by_key
     cdef dict _values  # models and regions, each by itself
     cdef BodyTable _bodies
     cdef list _chunks  # in order, none of them empty
@@ -91,7 +103,7 @@ cdef class PoolIndex:
     cdef readonly unsigned long long encodings  # listings that were given anew: each was encoded once
 
     def __cinit__(self, unsigned long long digest_seed):
-        self._by_key = {}
+        self._by_key = KeyTable()
         self._values = {}
         self._bodies = BodyTable()
         self._chunks = []
@@ -100,10 +112,10 @@ cdef class PoolIndex:
         self._seed = digest_seed
 
     def __len__(self):
-        return len(self._by_key)
+        return self._by_key.used
 
     def __contains__(self, bytes key not None):
-        return key in self._by_key
+        return self._by_key.find(key) != NULL
 
     @property
     def next_deadline(self) -> float:
@@ -114,22 +126,26 @@ cdef class PoolIndex:
         """One more revision, for a change that is not in the listings themselves."""
         self.revision += 1
 
-    def renew(self, bytes body not None, double now, double ttl) -> bool:
-        """The fast path: moves the lease of the key whose last registration had these bytes; False where none had."""
+    def renew(self, bytes body not None, double now, double ttl, str source=None) -> bool:
+        """The fast path: moves the lease of the key whose last registration had these bytes; False where none had.
+
+        `source`: the IP address that they came from.
+        """
         cdef PyObject *found = self._bodies.find(self._digest_of(body))
         if found == NULL:
             return False
         self._leases.renew(<Listed> found, now, ttl)
+        _heard(<Listed> found, source)
         self.renewed += 1
         return True
 
-    def beat(self, bytes key not None, bytes body, double now, double ttl, bint fresh) -> None:
+    def beat(self, bytes key not None, bytes body, double now, double ttl, bint fresh, str source=None) -> None:
         """Makes the lease of `key` end at `now + ttl` and remembers `body`, if any, for the fast path.
 
         `fresh`: the bodies remembered before say something else. Otherwise two are kept, so that two relays that
         write one payload differently both stay on the fast path. Raises KeyError.
         """
-        cdef Listed listed = <Listed> self._by_key[key]
+        cdef Listed listed = self._listed(key)
         if fresh:
             self._forget_bodies(listed)
         else:
@@ -137,17 +153,19 @@ cdef class PoolIndex:
         if body is not None:
             self._remember(listed, body)
         self._leases.renew(listed, now, ttl)
+        _heard(listed, source)
 
     def put(self, bytes key not None, bytes encoded not None, str model=None, str region=None) -> int:
         """Shows `encoded` under `key`; a new key has no lease until `beat`. Returns NEW, CHANGED or UNCHANGED."""
-        cdef object found = self._by_key.get(key)
+        cdef PyObject *found = self._by_key.find(key)
+        cdef bint new = found == NULL
         cdef Listed listed
         cdef _Chunk chunk
-        if found is None:
+        if new:
             listed = Listed.__new__(Listed)
             listed.item = key
-            self._by_key[key] = listed
             self._fresh.append(listed)
+            self._by_key.add(listed)
         else:
             listed = <Listed> found
             if listed.encoded == encoded:
@@ -161,36 +179,41 @@ cdef class PoolIndex:
         listed.region = self._shared(region)
         self.revision += 1
         self.encodings += 1
-        return NEW if found is None else CHANGED
+        return NEW if new else CHANGED
 
-    def remove(self, bytes key not None) -> bool:
-        """Takes the listing out; False where there was none."""
-        cdef object found = self._by_key.get(key)
-        if found is None:
-            return False
-        self._leases.remove(<Listed> found)
-        self._drop(<Listed> found)
-        return True
+    def remove(self, bytes key not None) -> Listed | None:
+        """Takes the listing out, and gives it; None where there was none."""
+        cdef PyObject *found = self._by_key.find(key)
+        cdef Listed listed
+        if found == NULL:
+            return None
+        listed = <Listed> found
+        self._leases.remove(listed)
+        self._drop(listed)
+        return listed
 
-    def expire(self, double now, Py_ssize_t limit) -> list[bytes]:
-        """Takes out at most `limit` listings whose lease has ended at `now`; their keys, earliest first."""
+    def expire(self, double now, Py_ssize_t limit) -> list[Listed]:
+        """Takes out at most `limit` listings whose lease has ended at `now`, and gives them, earliest first."""
         cdef list due = self._leases.expire(now, limit)
-        cdef list keys = []
         cdef object listed
         for listed in due:
             self._drop(<Listed> listed)
-            keys.append((<Listed> listed).item)
-        self.expired += len(keys)
-        return keys
+        self.expired += len(due)
+        return due
+
+    def find(self, bytes key not None) -> Listed | None:
+        """The listing of `key`, as it is at any time while it is listed; None where there is none."""
+        cdef PyObject *found = self._by_key.find(key)
+        return None if found == NULL else <Listed> found
 
     def encoding(self, bytes key not None) -> bytes | None:
         """The listing of `key` as it was put; None where there is none."""
-        cdef object found = self._by_key.get(key)
-        return None if found is None else (<Listed> found).encoded
+        cdef PyObject *found = self._by_key.find(key)
+        return None if found == NULL else (<Listed> found).encoded
 
     def deadline(self, bytes key not None) -> float:
         """When the lease of `key` ends; inf where it has none. Raises KeyError."""
-        return (<Listed> self._by_key[key]).deadline
+        return self._listed(key).deadline
 
     def listings(self) -> list[bytes]:
         """Every encoding, in key order."""
@@ -215,7 +238,7 @@ cdef class PoolIndex:
             self._add_all(made)
             self._last = made
             return made
-        made.reserve(len(self._by_key))
+        made.reserve(self._by_key.used)
         for chunk in self._chunks:
             for listed in (<_Chunk> chunk).members:
                 if _matches(<Listed> listed, sites, models, regions):
@@ -254,7 +277,7 @@ cdef class PoolIndex:
         fresh.sort(key=_key_of)
         self._fresh = []
         self._fresh_gone = 0
-        if 8 * PyList_GET_SIZE(fresh) > len(self._by_key):
+        if 8 * PyList_GET_SIZE(fresh) > <Py_ssize_t> self._by_key.used:
             self._make_chunks(fresh)
         else:
             for item in fresh:
@@ -307,15 +330,24 @@ cdef class PoolIndex:
 
         Not by sys.intern(), whose strings some versions of Python never let go.
         """
-        cdef object listed
+        cdef size_t slot
+        cdef PyObject *listed
         if value is None:
             return None
-        if len(self._values) > SPARE_VALUES + 2 * len(self._by_key):
+        if <size_t> len(self._values) > SPARE_VALUES + 2 * self._by_key.used:
             self._values = {}
-            for listed in self._by_key.values():
-                self._values[(<Listed> listed).model] = (<Listed> listed).model
-                self._values[(<Listed> listed).region] = (<Listed> listed).region
+            for slot in range(self._by_key.mask + 1):
+                listed = self._by_key.slots[slot].listed
+                if listed != NULL:
+                    self._values[(<Listed> listed).model] = (<Listed> listed).model
+                    self._values[(<Listed> listed).region] = (<Listed> listed).region
         return self._values.setdefault(value, value)
+
+    cdef Listed _listed(self, bytes key):
+        cdef PyObject *found = self._by_key.find(key)
+        if found == NULL:
+            raise KeyError(key)
+        return <Listed> found
 
     cdef bytes _digest_bytes(self, bytes body):
         """The digest of `body`; a body that renew() did not know is asked for again when it is remembered."""
@@ -354,7 +386,7 @@ cdef class PoolIndex:
     cdef int _drop(self, Listed listed) except -1:
         """The part of leaving that is no lease."""
         cdef _Chunk chunk
-        del self._by_key[<bytes> listed.item]
+        self._by_key.discard(listed)
         self._forget_bodies(listed)
         self.revision += 1
         if listed.chunk != NULL:
@@ -369,10 +401,26 @@ cdef class PoolIndex:
         listed.gone = True
         listed.encoded = None
         self._fresh_gone += 1
-        if self._fresh_gone > SPARE_GONE + len(self._by_key):  # pools may come and go for days without one list
+        if self._fresh_gone > SPARE_GONE + <Py_ssize_t> self._by_key.used:  # pools may come and go for days without one list
             self._fresh = [item for item in self._fresh if not (<Listed> item).gone]
             self._fresh_gone = 0
         return 0
+
+
+cdef int _heard(Listed listed, str source) except -1:
+    """Notes that a registration came, and from where."""
+    cdef const char *text
+    if listed.beats < UINT32_MAX:
+        listed.beats += 1
+    if source is not None:
+        text = PyUnicode_AsUTF8(source)
+        if inet_pton(AF_INET, text, &listed.heard_from[12]) == 1:
+            memcpy(listed.heard_from, MAPPED, 12)
+            return 0
+        if inet_pton(AF_INET6, text, listed.heard_from) == 1:
+            return 0
+    memset(listed.heard_from, 0, ADDRESS)
+    return 0
 
 
 cdef bint _matches(Listed listed, frozenset sites, frozenset models, frozenset regions) except -1:

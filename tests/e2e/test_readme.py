@@ -15,8 +15,8 @@ POLL_SECS = 0.1
 
 
 def _session() -> list[tuple[str, str]]:
-    """(command, output) of the README's console block."""
-    (block,) = re.findall(r"^```console\n(.*?)^```$", README.read_text(), re.M | re.S)
+    """(command, output) of the README's first console block."""
+    block, *_ = re.findall(r"^```console\n(.*?)^```$", README.read_text(), re.M | re.S)
     steps = [step.partition("\n") for step in block.split("$ ")[1:]]
     return [(command, output.strip()) for command, _, output in steps]
 

@@ -44,12 +44,12 @@ class Fleet:
             self.bodies[key] = before if body in before else [*before, body][-2:]
 
     def remove(self, key: bytes) -> None:
-        assert self.index.remove(key) is (key in self.shown)
+        assert (self.index.remove(key) is not None) is (key in self.shown)
         self.forget(key)
 
     def expire(self) -> None:
         self.now += self.random.choice([0.0, 0.01, 3.0])
-        for key in self.index.expire(self.now, self.random.randrange(1, 400)):
+        for key in [listed.item for listed in self.index.expire(self.now, self.random.randrange(1, 400))]:
             self.forget(key)
 
     def forget(self, key: bytes) -> None:

@@ -6,8 +6,8 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 
 REACHED_FROM = {  # compiled module -> modules that may import it; a name that ends in a dot stands for a room
-    "_body_table": {"_pool_index"},
-    "_lease_heap": {"_body_table", "_pool_index"},
+    "_listed": {"_pool_index", "backends."},
+    "_lease_heap": {"_listed", "_pool_index"},
     "_list_parts": {"_pool_index"},
     "_meter": {"metrics", "http.app", "cli"},
     "_picker": {"frontend.selection"},

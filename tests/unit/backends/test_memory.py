@@ -25,7 +25,7 @@ class Stand:
         self.clock = LeaseClock(15, lambda: self.time)
         self.told: list[tuple[str, bytes]] = []
         self.store = MemoryPoolStore(
-            Lease(5, 15), self.clock, STARTED_AT, lambda event, key: self.told.append((event, key)), max_pools
+            Lease(5, 15), self.clock, STARTED_AT, lambda event, key: self.told.append((event, key)), max_pools=max_pools
         )
 
     def pass_until(self, lease_time: float) -> None:

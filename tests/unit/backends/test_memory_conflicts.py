@@ -65,7 +65,7 @@ class Stand:
 
 def _model(event: EncodedEvent) -> str | None:
     match event:
-        case EncodedUpsert(encoded):
+        case EncodedUpsert(encoded=encoded):
             return model.decode_listing(encoded).model
         case EncodedRemoval():
             return None

@@ -99,7 +99,7 @@ async def test_events_hold_what_is_listed() -> None:
     await stand.store.register(RouterReplica("r", "http://a"))
     await stand.store.deregister("r")
     events = [stand.store._fanout.at(place) for place in range(stand.store._fanout.published)]
-    assert events == [EncodedUpsert(model.encode(RouterReplica("r", "http://a"))), EncodedRemoval(b"r")]
+    assert events == [EncodedUpsert(b"r", model.encode(RouterReplica("r", "http://a"))), EncodedRemoval(b"r")]
     assert not any(isinstance(event, Lagged) for event in events)
 
 

@@ -19,9 +19,10 @@ from gdsvc.http.app import LARGE_BYTES, App, Route, RouteTable
 from gdsvc.http.health import HealthRoutes
 from gdsvc.http.lists import Lists
 from gdsvc.http.openapi import OpenApiRoute
-from gdsvc.http.pools import PoolRoutes
+from gdsvc.http.pools import PoolRoutes, removal
 from gdsvc.http.routers import RouterRoutes
 from gdsvc.http.routes import PATHS, route_table
+from gdsvc.http.watch import Feed, Watchers
 from gdsvc.model import Lease, PoolKey, PoolRegistration, RouterReplica
 from gdsvc.pool_discovery.lease_clock import LeaseClock
 
@@ -65,7 +66,9 @@ class Service:
         self.routers = MemoryReplicaStore(lease, clock, STARTED_AT, fixed=[RouterReplica("fixed", "http://r")])
         self.meter = RequestMeter([*PATHS, "other"])
         pool_lists = Lists(self.pools, "pools", "epoch", executor)
-        self.pool_routes = PoolRoutes(self.pools, pool_lists, Bodies(LIMIT))
+        watchers = Watchers(2)
+        pool_feed = Feed(self.pools.changes, pool_lists, removal, watchers)
+        self.pool_routes = PoolRoutes(self.pools, self.pools, pool_lists, pool_feed, Bodies(LIMIT))
         health = HealthRoutes(
             "1.2.3",
             STARTED_AT,
@@ -73,7 +76,9 @@ class Service:
             {"pools": self.pools, "routers": self.routers},
             metrics.registry([], self.meter),
         )
-        router_routes = RouterRoutes(self.routers, Lists(self.routers, "routers", "epoch", executor), Bodies(LIMIT))
+        router_lists = Lists(self.routers, "routers", "epoch", executor)
+        router_feed = Feed(self.routers.changes, router_lists, removal, watchers)
+        router_routes = RouterRoutes(self.routers, router_lists, router_feed, Bodies(LIMIT))
         self.table = route_table(self.pool_routes, router_routes, health, OpenApiRoute("1.2.3"))
         self.app = App(self.table, self.meter)
 

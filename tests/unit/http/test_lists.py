@@ -17,8 +17,9 @@ from gdsvc.errors import Unavailable
 from gdsvc.http.lists import COMPRESSED_FROM, FILTERS_KEPT, OFF_LOOP_FROM, Lists, filter_hash
 from gdsvc.model import Lease, PoolKey, PoolLocation, PoolRegistration
 from gdsvc.pool_discovery.directory import EVERYTHING, EncodedList, Filter, Source
+from gdsvc.pool_discovery.fanout import Fanout
 from gdsvc.pool_discovery.lease_clock import LeaseClock
-from gdsvc.pool_discovery.watch import Completeness
+from gdsvc.pool_discovery.watch import Completeness, EncodedEvent
 
 STARTED_AT = "2026-01-01T00:00:00.000Z"
 EPOCH = "0123abcd"
@@ -387,6 +388,10 @@ class NotSynced:
 
     def sources(self) -> tuple[Source, ...]:
         return ()
+
+    @property
+    def changes(self) -> Fanout[EncodedEvent]:
+        return Fanout()
 
     def encoded(self, where: Filter = EVERYTHING) -> EncodedList:
         raise AssertionError("there is nothing to encode")

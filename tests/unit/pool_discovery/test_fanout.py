@@ -3,7 +3,7 @@
 import asyncio
 import tracemalloc
 
-from gdsvc.pool_discovery.fanout import CAPACITY, LAGGED, Fanout, Lagged, Subscription
+from gdsvc.pool_discovery.fanout import CAPACITY, JOURNAL, LAGGED, Fanout, Lagged, Subscription
 
 
 async def read(subscription: Subscription[int], count: int) -> list[int | Lagged]:
@@ -112,27 +112,27 @@ async def test_published_counts_events_and_resyncs() -> None:
 async def test_a_subscription_that_is_never_read_costs_no_memory() -> None:
     fanout: Fanout[bytes] = Fanout()
     subscriptions = [fanout.subscribe() for _ in range(10)]
-    for _ in range(CAPACITY):
-        fanout.publish(bytes(1000))
+    for _ in range(JOURNAL):
+        fanout.publish(bytes(1000), 1000)
     tracemalloc.start()
     before, _ = tracemalloc.get_traced_memory()
-    for _ in range(4 * CAPACITY):
-        fanout.publish(bytes(1000))
+    for _ in range(2 * JOURNAL):
+        fanout.publish(bytes(1000), 1000)
     after, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    assert after - before < 1.5 * CAPACITY * 1100, "one ring of events, whoever reads"
+    assert after - before < 1.5 * JOURNAL * 1100, "one journal of events, whoever reads"
     assert all([await subscription.next() is LAGGED for subscription in subscriptions])
 
 
 def test_large_events_push_older_ones_out_before_the_ring_is_full() -> None:
-    fanout: Fanout[str] = Fanout(capacity=100, capacity_bytes=10)
+    fanout: Fanout[str] = Fanout(journal=100, journal_bytes=10)
     for number in range(5):
         fanout.publish(str(number), 4)
     assert [fanout.at(place) for place in range(5)] == [LAGGED, LAGGED, LAGGED, "3", "4"]
 
 
 def test_an_event_larger_than_all_that_may_be_kept_makes_every_watcher_start_again() -> None:
-    fanout: Fanout[str] = Fanout(capacity=100, capacity_bytes=10)
+    fanout: Fanout[str] = Fanout(journal=100, journal_bytes=10)
     fanout.publish("small", 1)
     fanout.publish("large", 11)
     assert [fanout.at(place) for place in range(2)] == [LAGGED, LAGGED]

@@ -1,21 +1,24 @@
 from cpython.ref cimport PyObject
-from libc.stdint cimport uintptr_t
+from libc.stdint cimport uint32_t, uintptr_t
 
 from gdsvc._lease_heap cimport LeaseEntry
 
 cdef enum:
     DIGEST = 16  # bytes
+    ADDRESS = 16  # bytes: IPv6, or IPv4 mapped into it
 
 
 cdef class Listed(LeaseEntry):
     cdef bytes encoded
-    cdef str model
-    cdef str region
+    cdef readonly str model
+    cdef readonly str region
     cdef PyObject *chunk  # the chunk of the index that holds it; NULL while it is in none
     cdef unsigned char digests[2][DIGEST]  # of the last body that said this, and of another that says the same
     cdef unsigned char known[2]  # whether there is such a body
     cdef unsigned char newest  # which of them came last
     cdef unsigned char gone
+    cdef readonly uint32_t beats  # registrations and renewals since it is listed; stays at its largest value
+    cdef unsigned char heard_from[ADDRESS]  # who sent the last of them; zeros where that is not known
 
 
 cdef class BodyTable:
@@ -27,4 +30,21 @@ cdef class BodyTable:
     cdef int add(self, Listed listed, int which) except -1
     cdef void discard(self, Listed listed, int which) noexcept
     cdef void place(self, uintptr_t tagged) noexcept
+    cdef int grow(self) except -1
+
+
+cdef struct KeySlot:
+    PyObject *listed  # a Listed; NULL where the slot is free
+    uint32_t hash  # the low half of its key's hash
+
+
+cdef class KeyTable:
+    cdef KeySlot *slots
+    cdef size_t mask
+    cdef size_t used
+
+    cdef PyObject *find(self, bytes key) noexcept
+    cdef int add(self, Listed listed) except -1
+    cdef void discard(self, Listed listed) noexcept
+    cdef void place(self, KeySlot *taken) noexcept
     cdef int grow(self) except -1

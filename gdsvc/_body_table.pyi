@@ -1,9 +1,0 @@
-from typing import final
-
-from gdsvc._lease_heap import LeaseEntry
-
-@final
-class Listed(LeaseEntry): ...
-
-@final
-class BodyTable: ...
