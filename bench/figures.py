@@ -63,6 +63,7 @@ GRANIAN = "bare granian"
 GRANIAN_AGAIN = "bare granian, a second one"
 FASTAPI = "naive FastAPI"
 NGINX = "nginx static"
+WHOLE_LIST = "gdsvc, the whole list"
 REFERENCE = "slow reference"
 MSGSPEC = "msgspec"
 
@@ -172,6 +173,7 @@ FIGURES: tuple[Figure, ...] = (
     *_posts(),
     *_lists(),
     _trip("unchanged/granian", "GET /pools, 1,000 pools, If-None-Match holds", GRANIAN, 1.35, 1.10),
+    _trip("unchanged/list", "GET /pools, 1,000 pools, If-None-Match holds", WHOLE_LIST, 0.25),
     _trip("unchanged/control", "control: a server beside itself", GRANIAN_AGAIN, ours=GRANIAN),
     *_in_process(),
     *_instructions(),

@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from time import process_time
+from typing import TypeVar
 
 import msgspec
 
@@ -28,7 +29,9 @@ TTL = 15.0
 HEARTBEAT = 5.0
 BODIES_A_TICK = 1_000  # some 20 ms of them; a service ticks every 100 ms
 REBUILDS = 20
+PASSES = 7  # over all leases, each a few milliseconds: the least is free of whatever else the machine did meanwhile
 
+T = TypeVar("T")
 Subject = Callable[[int], float]
 
 
@@ -92,40 +95,45 @@ def _payload(_pools: int) -> float:
 
 
 def _lease(leases: int) -> float:
-    """Nanoseconds a renewal, over the second of two heartbeats; pools beat in the same order every time."""
+    """Nanoseconds a renewal, over the best of PASSES heartbeats; pools beat in the same order every time."""
     renew_all = compiled.load("lease_loop").renew_all
     entries, heap, step = [LeaseEntry(number) for number in range(leases)], LeaseHeap(), HEARTBEAT / leases
     renew_all(heap, entries, 0.0, step, TTL)
-    began = process_time()
-    renew_all(heap, entries, HEARTBEAT, step, TTL)
-    return (process_time() - began) / leases * 1e9
+
+    def beat(number: int) -> None:
+        renew_all(heap, entries, HEARTBEAT * number, step, TTL)
+
+    return min(_seconds(beat, number) for number in range(1, 1 + PASSES)) / leases * 1e9
 
 
 def _lease_called(leases: int) -> float:
     """The same, each renewal called from Python."""
     entries = [LeaseEntry(number) for number in range(leases)]
     renew = LeaseHeap().renew
-    for entry, now in zip(entries, _heartbeat(0.0, leases), strict=True):
-        renew(entry, now, TTL)
-    beat = _heartbeat(HEARTBEAT, leases)
-    began = process_time()
-    for entry, now in zip(entries, beat, strict=True):
-        renew(entry, now, TTL)
-    return (process_time() - began) / leases * 1e9
+
+    def renew_all(beat: list[float]) -> None:
+        for entry, now in zip(entries, beat, strict=True):
+            renew(entry, now, TTL)
+
+    renew_all(_heartbeat(0.0, leases))
+    beats = [_heartbeat(HEARTBEAT * number, leases) for number in range(1, 1 + PASSES)]
+    return min(_seconds(renew_all, beat) for beat in beats) / leases * 1e9
 
 
 def _lease_pushed(leases: int, *, popped: bool = False) -> float:
     """Nanoseconds a renewal where a heap keeps the entry that a renewal makes stale; `popped`: until it is due."""
     keys = [(f"site-{number % 17}", "dynamo", f"pool-{number}") for number in range(leases)]
-    heap = list(zip(_heartbeat(TTL, leases), keys, strict=True))
-    beat, push = _heartbeat(HEARTBEAT, leases), heapq.heappush
-    began = process_time()
-    for key, now in zip(keys, beat, strict=True):
-        push(heap, (now + TTL, key))
-    if popped:
-        for _ in range(leases):
-            heapq.heappop(heap)
-    return (process_time() - began) / leases * 1e9
+    full = list(zip(_heartbeat(TTL, leases), keys, strict=True))
+    beat, push, pop = _heartbeat(HEARTBEAT, leases), heapq.heappush, heapq.heappop
+
+    def renew_all(heap: list[tuple[float, tuple[str, str, str]]]) -> None:
+        for key, now in zip(keys, beat, strict=True):
+            push(heap, (now + TTL, key))
+        if popped:
+            for _ in range(leases):
+                pop(heap)
+
+    return min(_seconds(renew_all, full.copy()) for _ in range(PASSES)) / leases * 1e9
 
 
 def _lease_popped(leases: int) -> float:
@@ -175,6 +183,13 @@ def _rebuild_msgspec(pools: int) -> float:
         encoder.encode({"complete": True, "pools": listings})
         least = min(least, process_time() - began)
     return least * 1e6
+
+
+def _seconds(work: Callable[[T], None], subject: T) -> float:
+    """CPU seconds of one call."""
+    began = process_time()
+    work(subject)
+    return process_time() - began
 
 
 def _heartbeat(began_at: float, leases: int) -> list[float]:

@@ -25,7 +25,7 @@ def _cells(row: Row) -> list[str]:
     if not isinstance(row, Measured):
         numbers = ["-", "-", f"not measured: {_plain(row.why)}", *_bounds(figure, None)]
     else:
-        numbers = [number(row.ours), number(row.theirs), f"{row.ratio:.3f}", *_bounds(figure, row.ratio)]
+        numbers = [number(row.ours), number(row.theirs), ratio(row.ratio), *_bounds(figure, row.ratio)]
     ours, theirs, *rest = numbers
     return [f"`{figure.name}`", figure.what, figure.unit, figure.ours, ours, figure.theirs, theirs, *rest]
 
@@ -41,6 +41,11 @@ def bound(limit: float | None, ratio: float | None) -> str:
     if ratio is None:
         return f"{limit:.2f}"
     return f"{limit:.2f} {HOLDS if round(ratio, 3) <= limit else FAILS}"
+
+
+def ratio(value: float) -> str:
+    """Three decimals, or two digits that count where these would be less."""
+    return f"{value:.3f}" if value >= 0.1 else f"{value:.2g}"
 
 
 def number(value: float) -> str:

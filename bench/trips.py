@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from bench import payloads, servers
 from bench.effort import Effort
-from bench.figures import FASTAPI, GDSVC, GRANIAN, GRANIAN_AGAIN, NGINX
+from bench.figures import FASTAPI, GDSVC, GRANIAN, GRANIAN_AGAIN, NGINX, WHOLE_LIST
 from bench.load import Load, cpu_per_request
 from bench.processes import Cores, Server
 
@@ -88,6 +88,7 @@ def _unchanged(cores: Cores, wanted: frozenset[str]) -> Iterator[Contestants]:
         again = stack.enter_context(servers.granian(cores.server))
         contestants = {
             GDSVC: Contestant(ours, load),
+            WHOLE_LIST: Contestant(ours, Load()),
             GRANIAN: Contestant(bare, Load()),
             GRANIAN_AGAIN: Contestant(again, Load()),
         }
