@@ -119,10 +119,10 @@ class Feed:
 
     def watch(self, scope: Scope, where: Filter) -> Stream:
         """The stream of one caller. Raises LimitReached, Unavailable."""
-        self._lists.view()  # raises where there is nothing to show yet
-        self._shared.enter()
-        watcher = _Watcher(where, asyncio.get_running_loop().time())
         seen = _last_seen(scope)
+        self._lists.view()  # raises where there is nothing to show yet
+        watcher = _Watcher(where, asyncio.get_running_loop().time())
+        self._shared.enter()
         self._watchers.add(watcher)
         if self._tick is None:
             self._tick = asyncio.get_running_loop().call_later(TICK_SECS, self._look_after)
