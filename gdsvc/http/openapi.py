@@ -231,6 +231,17 @@ PATHS: Json = {
         }
     },
     "/openapi.json": {"get": _probe("openapi", "This description", _ANY_OBJECT)},
+    "/ui": {
+        "get": {
+            "summary": "The status page, for people",
+            "operationId": "ui",
+            "responses": {
+                "200": {"description": "The page.", "content": {"text/html": {"schema": _TEXT}}},
+                "304": {"description": "The page has not changed."},
+                **_problems(),
+            },
+        }
+    },
 }
 
 

@@ -5,6 +5,7 @@ from gdsvc.http.health import HealthRoutes
 from gdsvc.http.openapi import OpenApiRoute
 from gdsvc.http.pools import PoolRoutes
 from gdsvc.http.routers import RouterRoutes
+from gdsvc.http.ui import UiRoute
 
 POOLS = "/pools"
 POOLS_WATCH = "/pools/watch"
@@ -18,8 +19,9 @@ READY = "/ready"
 HEALTH = "/health"
 METRICS = "/metrics"
 OPENAPI = "/openapi.json"
+UI = "/ui"
 
-PATHS = (POOLS, POOLS_WATCH, POOL, EXPLAIN, ROUTERS, ROUTERS_WATCH, ROUTER, LIVE, READY, HEALTH, METRICS, OPENAPI)
+PATHS = (POOLS, POOLS_WATCH, POOL, EXPLAIN, ROUTERS, ROUTERS_WATCH, ROUTER, LIVE, READY, HEALTH, METRICS, OPENAPI, UI)
 
 
 def route_table(pools: PoolRoutes, routers: RouterRoutes, health: HealthRoutes, openapi: OpenApiRoute) -> RouteTable:
@@ -37,5 +39,6 @@ def route_table(pools: PoolRoutes, routers: RouterRoutes, health: HealthRoutes, 
         HEALTH: {"GET": health.health},
         METRICS: {"GET": health.metrics},
         OPENAPI: {"GET": openapi.openapi},
+        UI: {"GET": UiRoute().page},
     }
     return RouteTable([Route(path, handlers[path]) for path in PATHS])

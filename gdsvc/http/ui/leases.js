@@ -1,0 +1,120 @@
+/* How long leases still run. Lists do not say it; the explain document does, so it is read for the rows on screen, a few
+   a second. Renewals are not events: between two readings the page knows only how long a lease runs at least. */
+
+const READ_EVERY_MS = 250;
+const READ_AGAIN_SECS = 4;
+const EXPLAIN_TIMEOUT_MS = 5000;
+const FAILURES_IN_A_ROW = 3; // then the service has no explanations, or too much to do,
+const REST_SECS = 30; // and is left alone for this long
+const LOW = 1 / 3; // of a lease, below which its bar changes colour: a pool that beats in time never gets there
+
+/** The explain document of the pool of `key`; null where the service does not know it. Throws where there is none. */
+async function fetchExplain(key) {
+  const names = [key.site_id, key.namespace, key.dgd_name];
+  if (names.some((name) => name === "." || name === "..")) throw new Error("a browser cannot ask for a pool of this name");
+  const response = await fetch(`pools/${names.map(encodeURIComponent).join("/")}/explain`, {
+    cache: "no-store",
+    signal: AbortSignal.timeout(EXPLAIN_TIMEOUT_MS),
+  });
+  if (response.status === 404) return null;
+  if (!response.ok) throw new Error(`the service answered with status ${response.status}`);
+  return response.json();
+}
+
+/** What an explain document asked for at `at` says of the lease: when it ends at the earliest, and its whole length. */
+function leaseReading(explained, at) {
+  const lease = explained?.lease ?? null;
+  if (!lease) return { at, endsAt: null, total: null };
+  return { at, endsAt: at + lease.remaining_secs, total: lease.age_secs + lease.remaining_secs };
+}
+
+/** Reads the leases of `visible()` in turn, the one read longest ago first; tells each reading to `read(record)`. */
+class LeaseReader {
+  #visible;
+  #read;
+  #busy = false;
+  #failures = 0;
+  #restsUntil = 0;
+
+  constructor(visible, read) {
+    this.#visible = visible;
+    this.#read = read;
+    setInterval(() => this.#step(), READ_EVERY_MS);
+  }
+
+  async #step() {
+    if (this.#busy || now() < this.#restsUntil) return;
+    const record = this.#next();
+    if (!record) return;
+    this.#busy = true;
+    const at = now();
+    try {
+      record.lease = leaseReading(await fetchExplain(record.item.key), at);
+      this.#failures = 0;
+      this.#read(record);
+    } catch {
+      this.#failures += 1;
+      if (this.#failures >= FAILURES_IN_A_ROW) this.#restsUntil = now() + REST_SECS;
+    }
+    this.#busy = false;
+  }
+
+  #next() {
+    const due = now() - READ_AGAIN_SECS;
+    const readAt = (record) => record.lease?.at ?? -1;
+    return this.#visible()
+      .filter((record) => record.confirmed && readAt(record) < due)
+      .reduce((oldest, record) => (oldest && readAt(oldest) <= readAt(record) ? oldest : record), null);
+  }
+}
+
+/** The lease cell of a row: a bar that runs down, and the seconds that are left at least. */
+class LeaseBar {
+  #fill = element("span", { class: "fill" });
+  #bar = element("span", { class: "bar", "aria-hidden": "true" }, this.#fill);
+  #text = element("span", { class: "left" });
+  #record = null;
+  #reading = null;
+
+  constructor() {
+    this.cell = element("td", { role: "cell", class: "lease" }, this.#bar, this.#text);
+  }
+
+  show(record) {
+    const reading = record.confirmed ? (record.lease ?? null) : null;
+    if (record !== this.#record || reading !== this.#reading) {
+      this.#record = record;
+      this.#reading = reading;
+      this.#run();
+    }
+    this.tick();
+  }
+
+  /** Brings the text up to now; the bar runs by itself. */
+  tick() {
+    const left = this.#left();
+    setText(this.#text, this.#words(left));
+    const known = left > 0;
+    this.cell.classList.toggle("known", known);
+    this.cell.classList.toggle("low", known && left < LOW * this.#reading.total);
+    if (known && REDUCED_MOTION.matches) this.#fill.style.transform = `scaleX(${left / this.#reading.total})`;
+  }
+
+  #left() {
+    return this.#reading?.endsAt == null ? 0 : this.#reading.endsAt - now();
+  }
+
+  #words(left) {
+    if (!this.#record.confirmed) return "unconfirmed";
+    if (this.#reading && this.#reading.endsAt === null) return "none";
+    return left > 0 ? `${Math.floor(left)} s` : NONE;
+  }
+
+  #run() {
+    for (const running of this.#fill.getAnimations()) running.cancel();
+    const left = this.#left();
+    if (left <= 0 || REDUCED_MOTION.matches) return;
+    const steps = [{ transform: `scaleX(${Math.min(1, left / this.#reading.total)})` }, { transform: "scaleX(0)" }];
+    this.#fill.animate(steps, { duration: 1000 * left, fill: "forwards" });
+  }
+}

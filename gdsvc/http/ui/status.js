@@ -1,0 +1,72 @@
+/* What the page says of itself: connection, completeness, freshness; in chips, in notices, and aloud when they change. */
+
+const STATES = {
+  connecting: "Connecting",
+  live: "Live",
+  polling: "Polling",
+  reconnecting: "Reconnecting",
+  stale: "Stale",
+  paused: "Paused",
+};
+
+/** "pool-registrations (as of 10:00:00)", for each source that an incomplete list names. */
+function sourceNames(sources) {
+  return sources.map(({ name, as_of: asOf }) => plain(name, 100) + (asOf ? ` (as of ${clockTime(asOf)})` : "")).join(", ");
+}
+
+/** Why the list of `what` is not complete, and what that means. */
+function incompleteNotice(what, { sources, unconfirmed }) {
+  const waiting = sources.length ? ` The service waits for ${sourceNames(sources)}.` : "";
+  const kept = unconfirmed ? ` ${counted(unconfirmed, "entry", "entries")} known from before ${unconfirmed === 1 ? "is" : "are"} kept as unconfirmed.` : "";
+  return `The list of ${what} is not complete: some that live may be missing.${waiting}${kept}`;
+}
+
+/** What is out of order, as sentences. */
+function noticesOf({ state, signSecs, pools, routers }) {
+  const said = [];
+  if (state === "stale" && signSecs === null) said.push("The service has not answered yet. The page keeps trying.");
+  else if (state === "stale")
+    said.push(`No sign of the service for ${duration(signSecs)}. What is shown was known then; the page keeps trying.`);
+  if (state === "polling") said.push("The event stream has no connection. The lists are read every few seconds instead.");
+  if (pools.complete === false) said.push(incompleteNotice("pools", pools));
+  if (routers.complete === false) said.push(incompleteNotice("routers", routers));
+  return said;
+}
+
+/** What is said aloud: only what changes seldom is in it. */
+function announcementOf({ state, pools, count }) {
+  const list = pools.complete === null ? "" : `The list of pools is ${pools.complete ? "complete" : "not complete"}.`;
+  return `Connection: ${STATES[state].toLowerCase()}. ${list}${state === "live" ? ` ${counted(count, "pool")}.` : ""}`;
+}
+
+class Status {
+  #parts;
+  #said = "";
+
+  constructor(page) {
+    const names = ["connection", "completeness", "freshness", "notices", "announcer"];
+    this.#parts = Object.fromEntries(names.map((name) => [name, page.querySelector(`#${name}`)]));
+  }
+
+  /** `pools` and `routers` are `{complete, sources, unconfirmed}`, complete null before the first list. */
+  draw(seen) {
+    const { connection, completeness, freshness, notices } = this.#parts;
+    document.documentElement.dataset.state = seen.state;
+    setText(connection, STATES[seen.state]);
+    setAttribute(connection, "data-state", seen.state);
+    const { complete } = seen.pools;
+    setText(completeness, complete === null ? "Not listed yet" : complete ? "Complete" : "Incomplete");
+    setAttribute(completeness, "data-state", complete === null ? "connecting" : complete ? "live" : "polling");
+    setText(freshness, seen.eventSecs === null ? "No event yet" : `Last event ${ago(seen.eventSecs)}`);
+    const said = noticesOf(seen);
+    remake(notices, said, () => said.map((text) => element("p", {}, text)));
+    this.#announce(seen);
+  }
+
+  #announce(seen) {
+    const key = `${seen.state} ${seen.pools.complete}`;
+    if (key === this.#said || document.hidden) return;
+    this.#said = key;
+    setText(this.#parts.announcer, announcementOf(seen));
+  }
+}
