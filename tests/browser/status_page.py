@@ -109,7 +109,7 @@ def opened(
         yield status
     finally:
         context.close()
-    assert status.complaints == []
+    assert not status.complaints, status.complaints
 
 
 @contextlib.contextmanager

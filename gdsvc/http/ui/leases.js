@@ -21,11 +21,14 @@ async function fetchExplain(key) {
   return response.json();
 }
 
-/** What an explain document asked for at `at` says of the lease: when it ends at the earliest, and its whole length. */
+/**
+ * What an explain document asked for at `at` says of the lease: when it ends at the earliest and its whole length, both
+ * null where that is not known; `none` where the pool is known and has no lease (slices alone may keep it listed).
+ */
 function leaseReading(explained, at) {
   const lease = explained?.lease ?? null;
-  if (!lease) return { at, endsAt: null, total: null };
-  return { at, endsAt: at + lease.remaining_secs, total: lease.age_secs + lease.remaining_secs };
+  if (!lease) return { at, endsAt: null, total: null, none: explained !== null };
+  return { at, endsAt: at + lease.remaining_secs, total: lease.age_secs + lease.remaining_secs, none: false };
 }
 
 /** Reads the leases of `visible()` in turn, the one read longest ago first; tells each reading to `read(record)`. */
@@ -106,7 +109,7 @@ class LeaseBar {
 
   #words(left) {
     if (!this.#record.confirmed) return "unconfirmed";
-    if (this.#reading && this.#reading.endsAt === null) return "none";
+    if (this.#reading?.none) return "none";
     return left > 0 ? `${Math.floor(left)} s` : NONE;
   }
 

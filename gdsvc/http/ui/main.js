@@ -60,9 +60,9 @@ class Page {
     this.#tick();
   }
 
-  /** Whether the service is out of reach, or nobody looks: then nothing is asked for the rows. */
+  /** Whether the service is out of reach, or nobody looks: nothing is asked for the rows then. */
   #quiet() {
-    return document.hidden || !["live", "polling"].includes(this.#state);
+    return document.hidden || !FRESH_STATES.has(this.#state);
   }
 
   #listen() {
@@ -217,9 +217,10 @@ class Page {
 
   #tick() {
     const at = now();
-    this.#plots.pools.add(this.#lists.pools.complete === null ? null : this.#pools.records.size, at);
+    const known = FRESH_STATES.has(this.#state);
+    this.#plots.pools.add(known ? this.#pools.records.size : null, at);
     this.#plots.rate.add(this.#rate, at);
-    this.#plots.events.add(this.#quiet() ? null : this.#events / Math.max(0.5, at - this.#tickedAt), at);
+    this.#plots.events.add(!known ? null : this.#events / Math.max(0.5, at - this.#tickedAt), at);
     this.#events = 0;
     this.#tickedAt = at;
     if (document.hidden) return;

@@ -9,6 +9,8 @@ const STATES = {
   paused: "Paused",
 };
 
+const FRESH_STATES = new Set(["live", "polling"]); // in which what the page shows is what the service says
+
 /** "pool-registrations (as of 10:00:00)", for each source that an incomplete list names. */
 function sourceNames(sources) {
   return sources.map(({ name, as_of: asOf }) => plain(name, 100) + (asOf ? ` (as of ${clockTime(asOf)})` : "")).join(", ");
@@ -19,6 +21,13 @@ function incompleteNotice(what, { sources, unconfirmed }) {
   const waiting = sources.length ? ` The service waits for ${sourceNames(sources)}.` : "";
   const kept = unconfirmed ? ` ${counted(unconfirmed, "entry", "entries")} known from before ${unconfirmed === 1 ? "is" : "are"} kept as unconfirmed.` : "";
   return `The list of ${what} is not complete: some that live may be missing.${waiting}${kept}`;
+}
+
+/** The words of the chip for completeness, and the state whose colours it has; what was so is not said to be so. */
+function completenessOf({ state, pools: { complete } }) {
+  if (complete === null) return ["Not listed yet", "connecting"];
+  if (!FRESH_STATES.has(state)) return [complete ? "Was complete" : "Was incomplete", "connecting"];
+  return complete ? ["Complete", "live"] : ["Incomplete", "polling"];
 }
 
 /** What is out of order, as sentences. */
@@ -54,9 +63,9 @@ class Status {
     document.documentElement.dataset.state = seen.state;
     setText(connection, STATES[seen.state]);
     setAttribute(connection, "data-state", seen.state);
-    const { complete } = seen.pools;
-    setText(completeness, complete === null ? "Not listed yet" : complete ? "Complete" : "Incomplete");
-    setAttribute(completeness, "data-state", complete === null ? "connecting" : complete ? "live" : "polling");
+    const [words, look] = completenessOf(seen);
+    setText(completeness, words);
+    setAttribute(completeness, "data-state", look);
     setText(freshness, seen.eventSecs === null ? "No event yet" : `Last event ${ago(seen.eventSecs)}`);
     const said = noticesOf(seen);
     remake(notices, said, () => said.map((text) => element("p", {}, text)));

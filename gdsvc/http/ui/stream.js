@@ -45,8 +45,10 @@ class Stream {
   /** Opens the watch, resuming after the last event there was. */
   open() {
     this.close();
-    this.paused = false;
-    this.#openedAt = now();
+    if (this.paused) {
+      [this.#openedAt, this.#signAt] = [now(), null]; // silence while nobody asked says nothing
+      this.paused = false;
+    }
     const since = this.lastId ? `?since=${encodeURIComponent(this.lastId)}` : "";
     const source = (this.#source = new EventSource(this.#paths.watch + since));
     source.addEventListener("open", () => this.#opened());
