@@ -73,8 +73,11 @@ class StatusPage:
     def row(self, name: str) -> Locator:
         return self.rows.filter(has=self.page.get_by_role("rowheader", name=name, exact=True))
 
+    def head(self, column: str) -> Locator:
+        return self.page.locator("#viewport").get_by_role("columnheader", name=column, exact=True)
+
     def sort_by(self, column: str) -> None:
-        self.page.get_by_role("columnheader", name=column).get_by_role("button").click()
+        self.head(column).get_by_role("button").click()
 
     def expect_state(self, state: str) -> None:
         expect(self.page.locator("#connection")).to_have_text(state, timeout=SOON_MS)

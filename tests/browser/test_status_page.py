@@ -9,7 +9,7 @@ from playwright.sync_api import expect
 from tests.browser.conftest import Open
 from tests.browser.status_page import SOON_MS, UNKNOWN, beating
 from tests.e2e.pipeline import register_all
-from tests.e2e.process import Serve, Tell
+from tests.e2e.process import Serve
 from tests.e2e.wire import Connection, pool, registration, request_bytes
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(120)]
@@ -46,7 +46,7 @@ def many(count: int) -> list[bytes]:
     ]
 
 
-def test_5000_pools_appear_and_can_be_filtered_and_sorted(serve: Serve, open_page: Open, tell: Tell) -> None:
+def test_5000_pools_appear_and_can_be_filtered_and_sorted(serve: Serve, open_page: Open) -> None:
     service = serve("--lease-duration-secs", "3600")
     assert register_all(service.port, many(MANY)) == MANY
     status = open_page(service)
@@ -58,10 +58,12 @@ def test_5000_pools_appear_and_can_be_filtered_and_sorted(serve: Serve, open_pag
     status.sort_by("Name")
     status.expect_listed("pool-4999")
     assert status.names[:3] == ["pool-4999", "pool-4998", "pool-4997"]
-    assert status.page.get_by_role("columnheader", name="Name").get_attribute("aria-sort") == "descending"
+    expect(status.head("Name")).to_have_attribute("aria-sort", "descending")
     status.sort_by("Region")
     status.expect_listed("pool-3")
-    assert status.names[:3] == ["pool-3", "pool-7", "pool-11"] or status.names[0] == "pool-3"
+    assert status.names[:3] == ["pool-3", "pool-7", "pool-11"]
+    expect(status.head("Region")).to_have_attribute("aria-sort", "ascending")
+    assert status.head("Name").get_attribute("aria-sort") is None
 
     status.filter.fill("US-EAST-2 model-3 pool-48")
     expect(status.page.locator("#shown")).to_have_text(re.compile(r"^\d+ of 5,000 match$"), timeout=SOON_MS)
@@ -73,9 +75,7 @@ def test_5000_pools_appear_and_can_be_filtered_and_sorted(serve: Serve, open_pag
     status.filter.fill("")
     status.expect_listed("pool-3")
 
-    longest = status.evaluate("window.longest")
-    tell(f"5,000 pools: the longest task of the page took {longest:.0f} ms")
-    assert longest < STALL_MS
+    assert status.evaluate("window.longest") < STALL_MS
 
 
 def test_the_table_scrolls_to_its_last_row_with_few_elements(serve: Serve, open_page: Open) -> None:
@@ -199,9 +199,9 @@ def test_the_panel_says_in_sentences_why_a_pool_is_listed(serve: Serve, open_pag
         expect(status.why).to_be_visible()
         expect(status.why.get_by_role("heading", name="asked")).to_be_visible()
         expect(status.why.locator("[data-part=verdict]")).to_have_text("listed", timeout=SOON_MS)
-        reason = service.get("/pools/ohio/dynamo/asked/explain").json()["reason"]
-        assert reason
-        expect(status.why).to_contain_text(re.compile(r"Its lease was last renewed [\d.]+ s ago and ends in [\d.]+ s"))
+        expect(status.why).to_contain_text(
+            re.compile(r"Its last heartbeat came [\d.]+ s ago, and its lease holds for another [\d.]+ s\.")
+        )
         expect(status.why).to_contain_text(re.compile(r"It has registered [\d,]+ times?"))
         for text in ("org/one", "region: eu", "rack: 7", "chat", "pool-registrations"):
             expect(status.why).to_contain_text(text)

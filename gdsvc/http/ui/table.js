@@ -175,16 +175,15 @@ class PoolTable {
   }
 
   #place(rows, start, end) {
-    const active = rows.indexOf(this.#active, start);
-    const reachable = active >= start && active < end ? active : this.#first;
+    const placed = rows.slice(start, end);
+    const reachable = placed.includes(this.#active) ? this.#active : this.#top;
     let before = this.#above;
-    for (let index = start; index < end; index += 1) {
-      const record = rows[index];
+    for (const [offset, record] of placed.entries()) {
       const row = this.#rows.get(record) ?? this.#spare.pop() ?? new Row();
       this.#rows.set(record, row);
       if (before.nextSibling !== row.tr) before.after(row.tr);
-      row.show(record, index);
-      row.reachable(index === reachable);
+      row.show(record, start + offset);
+      row.reachable(record === reachable);
       before = row.tr;
     }
   }

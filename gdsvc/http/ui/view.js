@@ -10,7 +10,7 @@ function comparator(column, descending) {
     const [x, y] = [a.sorting[column] ?? "", b.sorting[column] ?? ""];
     if ((x === "") !== (y === "")) return x === "" ? 1 : -1;
     const order = typeof x === "number" ? x - y : COLLATOR.compare(x, y);
-    return sign * order || (a.id < b.id ? -1 : Number(a.id > b.id));
+    return sign * order || COLLATOR.compare(a.id, b.id) || (a.id < b.id ? -1 : Number(a.id > b.id));
   };
 }
 

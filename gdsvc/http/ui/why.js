@@ -9,6 +9,14 @@ function firstOf(items, write) {
   return items.length > SHOWN ? [...shown, `and ${NUMBERS.format(items.length - SHOWN)} more`] : shown;
 }
 
+const STAMP = /\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z/g;
+
+/** `reason` as a sentence behind the verdict, which need not be said twice; instants as this browser's clock has them. */
+function reasonSentence(reason) {
+  const said = plain(reason ?? "", 1000).replace(/^listed: /, "").replace(STAMP, clockTime);
+  return said && said[0].toUpperCase() + said.slice(1) + (/[.!?]$/.test(said) ? "" : ".");
+}
+
 function leaseSentence(lease) {
   if (!lease) return "No lease counts for it.";
   const [age, left] = [seconds(lease.age_secs), seconds(Math.max(0, lease.remaining_secs))];
@@ -112,9 +120,10 @@ class WhyPanel {
 
   #show({ listed, reason, lease, registrations, sources, history }) {
     const { verdict, sentences } = this.#parts;
-    this.#verdict(listed ? "listed" : "not listed", reason);
+    this.#verdict(listed ? "listed" : "not listed", reasonSentence(reason));
     verdict.classList.toggle("listed", Boolean(listed));
-    const said = [leaseSentence(lease), ...registrationSentences(registrations ?? {})];
+    const said = registrationSentences(registrations ?? {});
+    if (!/\blease\b/.test(reason)) said.unshift(leaseSentence(lease)); // the service's own reasons speak of it
     remake(sentences, said, () => said.map((text) => element("p", {}, text)));
     this.#list("sources", sources ?? [], (source) => element("li", {}, sourceSentence(source)));
     this.#list("history", newestFirst(history ?? []), ({ at, event, cause }) => {
@@ -133,7 +142,7 @@ class WhyPanel {
   #verdict(verdict, reason) {
     setText(this.#parts.verdict, verdict);
     this.#parts.verdict.hidden = !verdict;
-    setText(this.#parts.reason, plain(reason ?? "", 1000));
+    setText(this.#parts.reason, reason);
   }
 
   #list(name, items, write) {

@@ -11,8 +11,10 @@ from pathlib import Path
 import pytest
 import zstandard
 
+from gdsvc._meter import RequestMeter
 from gdsvc.asgi.responses import Response
-from gdsvc.asgi.types import Scope
+from gdsvc.asgi.types import Received, Scope, Sent
+from gdsvc.http.app import App, Route, RouteTable
 from gdsvc.http.ui import SCRIPTS, SOURCES, STYLE, Page, UiRoute
 
 MARKUP_SINKS = (
@@ -55,26 +57,30 @@ class Elements(HTMLParser):
         self._inside = ""
 
 
-async def ask(route: UiRoute, **fields: str) -> Response:
-    """GET /ui with these header fields."""
+def scope_of(method: str, **fields: str) -> Scope:
+    """A request for /ui with these header fields."""
     headers = [(name.replace("_", "-").encode(), value.encode()) for name, value in fields.items()]
-    scope: Scope = {
+    return {
         "type": "http",
         "http_version": "1.1",
-        "method": "GET",
+        "method": method,
         "scheme": "http",
         "path": "/ui",
         "raw_path": b"/ui",
         "query_string": b"",
-        "headers": headers,
+        "headers": [(b"host", b"test"), *headers],
         "client": ("127.0.0.1", "1"),
         "server": ("127.0.0.1", "2"),
     }
 
-    async def receive() -> None:
+
+async def ask(route: UiRoute, **fields: str) -> Response:
+    """GET /ui with these header fields."""
+
+    async def receive() -> Received:
         raise AssertionError("a GET has no body to wait for")
 
-    return await route.page(scope, receive)  # type: ignore[arg-type]
+    return await route.page(scope_of("GET", **fields), receive)
 
 
 def fields_of(response: Response) -> dict[str, str]:
@@ -149,6 +155,23 @@ async def test_a_page_that_the_browser_has_is_not_sent_again() -> None:
     assert fields_of(unchanged)["content-security-policy"] == Page().policy  # which the kept page is shown under
     assert (await ask(route, if_none_match='"of another version"')).status == 200
     assert (await ask(route, if_none_match=etag, accept_encoding="gzip")).status == 200
+
+
+async def test_head_has_the_same_headers_and_no_page() -> None:
+    table = RouteTable([Route("/ui", {"GET": UiRoute().page})])
+    sent: list[Sent] = []
+
+    async def receive() -> Received:
+        return {"type": "http.request", "body": b"", "more_body": False}
+
+    async def send(message: Sent) -> None:
+        sent.append(message)
+
+    await App(table, RequestMeter(["/ui", "other"]))(scope_of("HEAD"), receive, send)
+    start, end = sent
+    assert start["type"] == "http.response.start"
+    assert end["type"] == "http.response.body"
+    assert (start["status"], dict(start["headers"]), end["body"]) == (200, dict((await ask(UiRoute())).headers), b"")
 
 
 async def test_the_page_is_small() -> None:
