@@ -1,5 +1,5 @@
-/* How long leases still run. Lists do not say it; the explain document does, so it is read for the rows on screen, a few
-   a second. Renewals are not events: between two readings the page knows only how long a lease runs at least. */
+/* How long leases still run. Lists do not say it; the explain document does, so it is read for the rows on screen, some
+   each second. Renewals are not events: between two readings the page knows only how long a lease runs at least. */
 
 const READ_EVERY_MS = 250;
 const READ_AGAIN_SECS = 4;
@@ -11,7 +11,8 @@ const LOW = 1 / 3; // of a lease, below which its bar changes colour: a pool tha
 /** The explain document of the pool of `key`; null where the service does not know it. Throws where there is none. */
 async function fetchExplain(key) {
   const names = [key.site_id, key.namespace, key.dgd_name];
-  if (names.some((name) => name === "." || name === "..")) throw new Error("a browser cannot ask for a pool of this name");
+  if (names.some((name) => name === "." || name === ".."))
+    throw new Error("a browser cannot ask for a pool of this name");
   const response = await fetch(`pools/${names.map(encodeURIComponent).join("/")}/explain`, {
     cache: "no-store",
     signal: AbortSignal.timeout(EXPLAIN_TIMEOUT_MS),
@@ -74,50 +75,33 @@ class LeaseReader {
 /** The lease cell of a row: a bar that runs down, and the seconds that are left at least. */
 class LeaseBar {
   #fill = element("span", { class: "fill" });
-  #bar = element("span", { class: "bar", "aria-hidden": "true" }, this.#fill);
   #text = element("span", { class: "left" });
   #record = null;
-  #reading = null;
 
   constructor() {
-    this.cell = element("td", { role: "cell", class: "lease" }, this.#bar, this.#text);
+    const bar = element("span", { class: "bar", "aria-hidden": "true" }, this.#fill);
+    this.cell = element("td", { role: "cell", class: "lease" }, bar, this.#text);
   }
 
   show(record) {
-    const reading = record.confirmed ? (record.lease ?? null) : null;
-    if (record !== this.#record || reading !== this.#reading) {
-      this.#record = record;
-      this.#reading = reading;
-      this.#run();
-    }
+    this.#record = record;
     this.tick();
   }
 
-  /** Brings the text up to now; the bar runs by itself. */
+  /** Brings bar and text up to now. */
   tick() {
-    const left = this.#left();
+    const { confirmed, lease } = this.#record;
+    const left = confirmed && lease?.endsAt != null ? lease.endsAt - now() : 0;
+    const share = left > 0 ? Math.min(1, left / lease.total) : 0;
     setText(this.#text, this.#words(left));
-    const known = left > 0;
-    this.cell.classList.toggle("known", known);
-    this.cell.classList.toggle("low", known && left < LOW * this.#reading.total);
-    if (known && REDUCED_MOTION.matches) this.#fill.style.transform = `scaleX(${left / this.#reading.total})`;
-  }
-
-  #left() {
-    return this.#reading?.endsAt == null ? 0 : this.#reading.endsAt - now();
+    setAttribute(this.cell, "class", share === 0 ? "lease" : share < LOW ? "lease known low" : "lease known");
+    const length = `scaleX(${share.toFixed(2)})`;
+    if (this.#fill.style.transform !== length) this.#fill.style.transform = length;
   }
 
   #words(left) {
     if (!this.#record.confirmed) return "unconfirmed";
-    if (this.#reading?.none) return "none";
+    if (this.#record.lease?.none) return "none";
     return left > 0 ? `${Math.floor(left)} s` : NONE;
-  }
-
-  #run() {
-    for (const running of this.#fill.getAnimations()) running.cancel();
-    const left = this.#left();
-    if (left <= 0 || REDUCED_MOTION.matches) return;
-    const steps = [{ transform: `scaleX(${Math.min(1, left / this.#reading.total)})` }, { transform: "scaleX(0)" }];
-    this.#fill.animate(steps, { duration: 1000 * left, fill: "forwards" });
   }
 }

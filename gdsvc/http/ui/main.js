@@ -1,6 +1,7 @@
 /* Joins the parts: the streams feed the members, the members feed the tables, the feed, the plots and the state. */
 
 const METRICS_EVERY_MS = 3000;
+const BARS_EVERY_MS = 250; // a bar of 60 pixels for 15 seconds moves by one: an animation would show no more
 const BEHIND_SECS = 10; // the watch lags the service by a revision for this long: it is dead though it looks open,
 const REOPEN_EVERY_SECS = 60; // and is opened anew, at most this often
 const HIDDEN_MS = 60_000; // after that long out of sight the connections are given back
@@ -14,6 +15,10 @@ function poolName(key) {
   return [key.site_id, key.namespace, key.dgd_name].map((name) => plain(name, 60)).join(" / ");
 }
 
+function routerName(id) {
+  return `router ${plain(id, 60)}`;
+}
+
 /** A count, or a rate with a digit behind the point where it is small. */
 function figure(value) {
   return Number.isInteger(value) || value >= 10 ? NUMBERS.format(Math.round(value)) : value.toFixed(1);
@@ -21,7 +26,10 @@ function figure(value) {
 
 class Page {
   #pools = new Members((item) => keyId(item.key), describePool);
-  #routers = new Members((item) => item.id, (item) => ({ item }));
+  #routers = new Members(
+    (item) => item.id,
+    (item) => ({ item }),
+  );
   #lists = { pools: { complete: null, sources: [] }, routers: { complete: null, sources: [] } };
   #view = new View();
   #table = new PoolTable(part("viewport"), this.#view, (record) => this.#why.open(record));
@@ -42,20 +50,27 @@ class Page {
   constructor() {
     this.#streams = {
       pools: new Stream({ watch: "pools/watch", list: "pools" }, this.#takerOf("pools", this.#pools, poolName)),
-      routers: new Stream({ watch: "routers/watch", list: "routers" }, this.#takerOf("routers", this.#routers, plain)),
+      routers: new Stream(
+        { watch: "routers/watch", list: "routers" },
+        this.#takerOf("routers", this.#routers, routerName),
+      ),
     };
     this.#plots = {
       pools: new Plot(part("plot-pools"), { name: "Pools", fromZero: false, format: figure }),
       rate: new Plot(part("plot-rate"), { name: "Registrations per second", fromZero: true, format: figure }),
       events: new Plot(part("plot-events"), { name: "Events per second", fromZero: true, format: figure }),
     };
-    new LeaseReader(() => (this.#quiet() ? [] : this.#table.visible()), (record) => this.#table.redraw(record));
+    new LeaseReader(
+      () => (this.#quiet() ? [] : this.#table.visible()),
+      (record) => this.#table.redraw(record),
+    );
     this.#listen();
   }
 
   start() {
     for (const stream of Object.values(this.#streams)) stream.open();
     setInterval(() => this.#tick(), 1000);
+    setInterval(() => document.hidden || inNextFrame(this.#tickBars), REDUCED_MOTION.matches ? 1000 : BARS_EVERY_MS);
     this.#pollMetrics();
     this.#tick();
   }
@@ -87,12 +102,12 @@ class Page {
       upserted: taking((item) => {
         const { change, members: differ } = members.upsert(item, now());
         if (change === "same") return;
-        const what = list === "routers" ? "router " : "";
-        this.#feed.add(change, what + name(keyOf(item)), change === "changed" ? differ.map((it) => plain(it, 40)).join(", ") : "");
+        const detail = change === "changed" ? differ.map((it) => plain(it, 40)).join(", ") : "";
+        this.#feed.add(change, name(keyOf(item)), detail);
       }),
       removed: taking(({ key, id }) => {
         const record = members.remove(key ? keyId(key) : id);
-        if (record) this.#feed.add("left", (key ? "" : "router ") + name(key ?? id));
+        if (record) this.#feed.add("left", name(key ?? id));
       }),
       sign: () => Object.values(this.#streams).forEach((stream) => stream.sign()),
       state: () => inNextFrame(this.#drawState),
@@ -146,7 +161,9 @@ class Page {
 
   #drawRouters() {
     this.#routers.take();
-    const shown = [...this.#routers.records.values()].slice(0, SHOWN_ROUTERS).map(({ item, confirmed }) => ({ ...item, confirmed }));
+    const shown = [...this.#routers.records.values()]
+      .slice(0, SHOWN_ROUTERS)
+      .map(({ item, confirmed }) => ({ ...item, confirmed }));
     remake(part("routers-rows"), shown, () =>
       shown.map(({ id, url, confirmed }) => {
         const name = element("th", { scope: "row", role: "rowheader" }, plain(id));
@@ -157,7 +174,10 @@ class Page {
     const count = this.#routers.records.size;
     setText(part("routers-count"), NUMBERS.format(count));
     const none = this.#lists.routers.complete === null ? "Not listed yet." : "No router is listed.";
-    setText(part("routers-note"), count > SHOWN_ROUTERS ? `and ${NUMBERS.format(count - SHOWN_ROUTERS)} more` : count ? "" : none);
+    setText(
+      part("routers-note"),
+      count > SHOWN_ROUTERS ? `and ${NUMBERS.format(count - SHOWN_ROUTERS)} more` : count ? "" : none,
+    );
   }
 
   #drawCounts() {
@@ -215,6 +235,8 @@ class Page {
     inNextFrame(this.#draw);
   }
 
+  #tickBars = () => this.#table.tick();
+
   #tick() {
     const at = now();
     const known = FRESH_STATES.has(this.#state);
@@ -226,7 +248,6 @@ class Page {
     if (document.hidden) return;
     this.#drawState();
     if (!this.#held) this.#feed.draw();
-    this.#table.tick();
     for (const plot of Object.values(this.#plots)) plot.draw(at);
   }
 

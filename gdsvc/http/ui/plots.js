@@ -76,9 +76,9 @@ class Plot {
 
   #describe(values, last, at) {
     this.#wordsAt = at;
-    const range = values.length
-      ? `now ${last === null ? "not known" : this.#format(last)}, between ${this.#format(Math.min(...values))} and ${this.#format(Math.max(...values))}`
-      : "nothing known yet";
+    const written = [Math.min(...values), Math.max(...values)].map(this.#format);
+    const latest = last === null ? "not known" : this.#format(last);
+    const range = values.length ? `now ${latest}, between ${written.join(" and ")}` : "nothing known yet";
     setAttribute(this.#svg, "aria-label", `${this.#name}, last 5 minutes: ${range}`);
   }
 }

@@ -1,4 +1,4 @@
-/* What the page says of itself: connection, completeness, freshness; in chips, in notices, and aloud when they change. */
+/* What the page says of itself: connection, completeness, freshness; in chips, in notices, and aloud on a change. */
 
 const STATES = {
   connecting: "Connecting",
@@ -13,13 +13,16 @@ const FRESH_STATES = new Set(["live", "polling"]); // in which what the page sho
 
 /** "pool-registrations (as of 10:00:00)", for each source that an incomplete list names. */
 function sourceNames(sources) {
-  return sources.map(({ name, as_of: asOf }) => plain(name, 100) + (asOf ? ` (as of ${clockTime(asOf)})` : "")).join(", ");
+  return sources
+    .map(({ name, as_of: asOf }) => plain(name, 100) + (asOf ? ` (as of ${clockTime(asOf)})` : ""))
+    .join(", ");
 }
 
 /** Why the list of `what` is not complete, and what that means. */
 function incompleteNotice(what, { sources, unconfirmed }) {
   const waiting = sources.length ? ` The service waits for ${sourceNames(sources)}.` : "";
-  const kept = unconfirmed ? ` ${counted(unconfirmed, "entry", "entries")} known from before ${unconfirmed === 1 ? "is" : "are"} kept as unconfirmed.` : "";
+  const known = counted(unconfirmed, "entry known from before is", "entries known from before are");
+  const kept = unconfirmed ? ` ${known} kept as unconfirmed.` : "";
   return `The list of ${what} is not complete: some that live may be missing.${waiting}${kept}`;
 }
 
@@ -36,7 +39,8 @@ function noticesOf({ state, signSecs, pools, routers }) {
   if (state === "stale" && signSecs === null) said.push("The service has not answered yet. The page keeps trying.");
   else if (state === "stale")
     said.push(`No sign of the service for ${duration(signSecs)}. What is shown was known then; the page keeps trying.`);
-  if (state === "polling") said.push("The event stream has no connection. The lists are read every few seconds instead.");
+  if (state === "polling")
+    said.push("The event stream has no connection. The lists are read every few seconds instead.");
   if (pools.complete === false) said.push(incompleteNotice("pools", pools));
   if (routers.complete === false) said.push(incompleteNotice("routers", routers));
   return said;

@@ -2,7 +2,7 @@
 
 const POLL_SECS = 3;
 const POLL_TIMEOUT_MS = 10_000;
-const REOPEN_SECS = [2, 30]; // after a refusal (an HTTP status), doubling; a lost connection the browser restores itself
+const REOPEN_SECS = [2, 30]; // after a refusal (an HTTP status), doubling; lost connections the browser restores
 const STALE_SECS = 15; // without a sign of the service; its default lease: whatever the page shows may be gone by then
 
 /**

@@ -20,7 +20,15 @@ class Row {
     const line = element("span", { class: "frontends-line" }, this.#frontend, this.#others);
     const frontends = element("td", { role: "cell", class: "frontends" }, line);
     const why = element("td", { role: "cell", class: "why" }, this.why);
-    this.tr = element("tr", { role: "row" }, this.#name, ...Object.values(this.#texts), frontends, this.#lease.cell, why);
+    this.tr = element(
+      "tr",
+      { role: "row" },
+      this.#name,
+      ...Object.values(this.#texts),
+      frontends,
+      this.#lease.cell,
+      why,
+    );
   }
 
   show(record, index) {

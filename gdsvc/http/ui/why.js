@@ -1,4 +1,4 @@
-/* The panel that says why a pool is listed or not: the explain document as sentences, asked for again while it is open. */
+/* The panel that says why a pool is listed or not: the explain document as sentences, kept up to date while open. */
 
 const ASK_AGAIN_MS = 2000;
 const SHOWN = 50; // of a list of any length
@@ -11,9 +11,11 @@ function firstOf(items, write) {
 
 const STAMP = /\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z/g;
 
-/** `reason` as a sentence behind the verdict, which need not be said twice; instants as this browser's clock has them. */
+/** `reason` as a sentence behind the verdict, which need not be said twice; instants on this browser's clock face. */
 function reasonSentence(reason) {
-  const said = plain(reason ?? "", 1000).replace(/^listed: /, "").replace(STAMP, clockTime);
+  const said = plain(reason ?? "", 1000)
+    .replace(/^listed: /, "")
+    .replace(STAMP, clockTime);
   return said && said[0].toUpperCase() + said.slice(1) + (/[.!?]$/.test(said) ? "" : ".");
 }
 
@@ -32,7 +34,8 @@ function registrationSentences({ count, last_from: from, conflicts }) {
 
 function sourceSentence({ name, complete, as_of: asOf, detail }) {
   const state = complete ? "is complete" : "is not complete";
-  return `${plain(name, 100)} ${state}${asOf ? `, as of ${clockTime(asOf)}` : ""}${detail ? `: ${plain(detail)}` : "."}`;
+  const since = asOf ? `, as of ${clockTime(asOf)}` : "";
+  return `${plain(name, 100)} ${state}${since}${detail ? `: ${plain(detail)}` : "."}`;
 }
 
 /** History, the newest first. */
@@ -44,7 +47,8 @@ function newestFirst(history) {
 function factsOf(item) {
   const { key, id, model, location, frontends, capacity, capabilities, relay_identities: relays, ...others } = item;
   const pairs = (object) => Object.entries(object ?? {}).filter(([, value]) => value !== null);
-  const written = ([name, value]) => `${plain(name, 60)}: ${plain(typeof value === "object" ? JSON.stringify(value) : value)}`;
+  const written = ([name, value]) =>
+    `${plain(name, 60)}: ${plain(typeof value === "object" ? JSON.stringify(value) : value)}`;
   return [
     ["Model", model == null ? [] : [plain(model, 1000)]],
     ["Location", pairs(location).map(written)],
@@ -111,7 +115,8 @@ class WhyPanel {
       else this.#clear("The service has never heard of this pool, or no longer remembers it.", "unknown");
     } catch (error) {
       if (record !== this.#record) return;
-      const reason = error.name === "TypeError" || error.name === "TimeoutError" ? "the service does not answer" : error.message;
+      const reason =
+        error.name === "TypeError" || error.name === "TimeoutError" ? "the service does not answer" : error.message;
       this.#clear(`There is no explanation now: ${reason}. Trying again.`, "unknown");
     }
     this.#facts(record.item);
