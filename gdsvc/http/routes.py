@@ -4,6 +4,7 @@ from gdsvc.http.app import Handler, Route, RouteTable
 from gdsvc.http.health import HealthRoutes
 from gdsvc.http.openapi import OpenApiRoute
 from gdsvc.http.pools import PoolRoutes
+from gdsvc.http.prometheus import PrometheusRoutes
 from gdsvc.http.routers import RouterRoutes
 
 POOLS = "/pools"
@@ -18,11 +19,32 @@ READY = "/ready"
 HEALTH = "/health"
 METRICS = "/metrics"
 OPENAPI = "/openapi.json"
+PROMETHEUS = "/sd/prometheus"
 
-PATHS = (POOLS, POOLS_WATCH, POOL, EXPLAIN, ROUTERS, ROUTERS_WATCH, ROUTER, LIVE, READY, HEALTH, METRICS, OPENAPI)
+PATHS = (
+    POOLS,
+    POOLS_WATCH,
+    POOL,
+    EXPLAIN,
+    ROUTERS,
+    ROUTERS_WATCH,
+    ROUTER,
+    LIVE,
+    READY,
+    HEALTH,
+    METRICS,
+    OPENAPI,
+    PROMETHEUS,
+)
 
 
-def route_table(pools: PoolRoutes, routers: RouterRoutes, health: HealthRoutes, openapi: OpenApiRoute) -> RouteTable:
+def route_table(
+    pools: PoolRoutes,
+    routers: RouterRoutes,
+    health: HealthRoutes,
+    openapi: OpenApiRoute,
+    prometheus: PrometheusRoutes,
+) -> RouteTable:
     """Every route of the discovery service."""
     handlers: dict[str, dict[str, Handler]] = {
         POOLS: {"GET": pools.list, "POST": pools.register},
@@ -37,5 +59,6 @@ def route_table(pools: PoolRoutes, routers: RouterRoutes, health: HealthRoutes, 
         HEALTH: {"GET": health.health},
         METRICS: {"GET": health.metrics},
         OPENAPI: {"GET": openapi.openapi},
+        PROMETHEUS: {"GET": prometheus.targets},
     }
     return RouteTable([Route(path, handlers[path]) for path in PATHS])
