@@ -20,7 +20,7 @@ from gdsvc.errors import Unavailable
 from gdsvc.http.lists import Lists
 from gdsvc.http.pools import filter_of
 from gdsvc.http.problems import BadRequest
-from gdsvc.model import PoolListing, RouterReplica
+from gdsvc.model import PoolListing, PoolLocation, RouterReplica
 from gdsvc.pool_discovery.directory import EVERYTHING, EncodedDirectory, Filter
 from gdsvc.pool_discovery.watch import Completeness
 
@@ -28,7 +28,6 @@ RETRY_SECS: Final = 5  # Prometheus comes when it refreshes; other callers keep 
 PORTS_KEPT: Final = 4  # of relays, whose lists are kept; a fleet has one
 DEFAULT_PORTS: Final = {"http": "80", "https": "443"}
 PARAMETERS: Final = frozenset({"targets", "port", "incomplete"})
-META: Final = "__meta_gdsvc_"
 
 Kind: TypeAlias = Literal["frontends", "relays", "routers"]
 Labels: TypeAlias = dict[str, str]
@@ -51,6 +50,7 @@ class Query(Struct, frozen=True):
 
 
 _ITEMS_DECODER = msgspec.json.Decoder(list[Raw])
+_LISTING_DECODER = msgspec.json.Decoder(PoolListing)
 _ENCODER = msgspec.json.Encoder()
 
 # ------------------------------------------------------------------------------------------------------ the query
@@ -103,20 +103,27 @@ def address_of(url: str) -> tuple[str, str]:
 
 def pool_labels(pool: PoolListing, complete: str) -> Labels:
     """What is known of a pool; what is not known has no label. The names behind `__meta_gdsvc_` are the list's."""
-    location = pool.location
-    facts = {
-        "site_id": pool.key.site_id,
-        "namespace": pool.key.namespace,
-        "dgd_name": pool.key.dgd_name,
-        "pool_id": pool.id,
-        "model": pool.model,
-        "region": location and location.region,
-        "availability_zone": location and location.availability_zone,
-        "cluster": location and location.cluster,
-        "datacenter": location and location.datacenter,
-        "complete": complete,
+    key = pool.key
+    labels = {
+        "__meta_gdsvc_site_id": key.site_id,
+        "__meta_gdsvc_namespace": key.namespace,
+        "__meta_gdsvc_dgd_name": key.dgd_name,
+        "__meta_gdsvc_pool_id": pool.id,
+        "__meta_gdsvc_complete": complete,
     }
-    return {META + name: value for name, value in facts.items() if value}
+    if pool.model:
+        labels["__meta_gdsvc_model"] = pool.model
+    return labels | _location_labels(pool.location) if pool.location else labels
+
+
+def _location_labels(location: PoolLocation) -> Labels:
+    facts = {
+        "__meta_gdsvc_region": location.region,
+        "__meta_gdsvc_availability_zone": location.availability_zone,
+        "__meta_gdsvc_cluster": location.cluster,
+        "__meta_gdsvc_datacenter": location.datacenter,
+    }
+    return {name: fact for name, fact in facts.items() if fact}
 
 
 def frontend_groups(pool: PoolListing, complete: str) -> Iterator[TargetGroup]:
@@ -138,25 +145,33 @@ def relay_groups(pool: PoolListing, complete: str, port: int) -> Iterator[Target
 def router_group(router: RouterReplica, complete: str) -> TargetGroup:
     """One replica."""
     scheme, address = address_of(router.url)
-    labels = {META + "router_id": router.id, META + "complete": complete}
+    labels = {"__meta_gdsvc_router_id": router.id, "__meta_gdsvc_complete": complete}
     return TargetGroup([address], labels | _scheme_labels(scheme))
 
 
 def _scheme_labels(scheme: str) -> Labels:
     """`__scheme__` is what Prometheus scrapes by; a job's own `scheme` holds where it is absent."""
-    labels = {META + "scheme": scheme}
+    labels = {"__meta_gdsvc_scheme": scheme}
     return labels | {"__scheme__": scheme} if scheme == "https" else labels
 
 
 Groups: TypeAlias = Callable[[bytes, str], Iterable[TargetGroup]]  # (encoded member, "true" or "false": complete)
 
 
+def _listing(encoded: bytes) -> PoolListing:
+    """A listing without its unknown members; in one typed pass where there are none below the top."""
+    try:
+        return _LISTING_DECODER.decode(encoded)
+    except msgspec.ValidationError:
+        return model.decode_listing(encoded)
+
+
 def _of_frontends(encoded: bytes, complete: str) -> Iterable[TargetGroup]:
-    return frontend_groups(model.decode_listing(encoded), complete)
+    return frontend_groups(_listing(encoded), complete)
 
 
 def _of_relays(port: int) -> Groups:
-    return lambda encoded, complete: relay_groups(model.decode_listing(encoded), complete, port)
+    return lambda encoded, complete: relay_groups(_listing(encoded), complete, port)
 
 
 def _of_routers(encoded: bytes, complete: str) -> Iterable[TargetGroup]:
@@ -179,8 +194,9 @@ class TargetLists(Lists):
         return parts.size, lambda: self._write(parts.join(b"[", b"]"), complete)
 
     def _write(self, members: bytes, complete: str) -> bytes:
-        encodings = _ITEMS_DECODER.decode(members)
-        return _ENCODER.encode([group for raw in encodings for group in self._groups(bytes(raw), complete)])
+        """In many small steps, between which other threads get their turn."""
+        groups = (group for raw in _ITEMS_DECODER.decode(members) for group in self._groups(bytes(raw), complete))
+        return b"[" + b",".join(map(_ENCODER.encode, groups)) + b"]"
 
 
 class PrometheusRoutes:
