@@ -93,7 +93,8 @@ class Line(asyncio.Protocol):
         self._dialing = False
         self._waiting: deque[tuple[bytes, OnReply]] = deque()
         self._asking: tuple[OnReply, float] | None = None
-        self._unread = b""
+        self._unread: list[bytes] = []
+        self._missing = 0  # bytes, at least, of the reply that has begun to come
 
     @property
     def is_ready(self) -> bool:
@@ -152,23 +153,28 @@ class Line(asyncio.Protocol):
         if self._transport is not None:
             self._dialer.lost(self._transport)
         self._transport = None
-        self._unread = b""
+        self._unread = []
         self._reply(0, b"")
         self._next()
 
     def data_received(self, data: bytes) -> None:
         if self._unread:
-            data = self._unread + data
+            self._unread.append(data)
+            self._missing -= len(data)
+            if self._missing > 0:  # a list of 10,000 pools comes in a hundred pieces
+                return
+            data = b"".join(self._unread)
+            self._unread = []
         try:
             head = head_of(data)
             length = int(head.fields.get(b"content-length", b"0")) if head is not None else 0
         except (Broken, ValueError):
             self.abort()
             return
-        if head is None or len(data) < head.size + length:
-            self._unread = data
+        self._missing = head.size + length - len(data) if head is not None else 1
+        if head is None or self._missing > 0:
+            self._unread = [data]
             return
-        self._unread = data[head.size + length :]
         if head.fields.get(b"connection", b"").lower() == b"close":
             self.abort()
         self._reply(head.status, data[head.size : head.size + length])

@@ -1,6 +1,7 @@
 """One run, from the first registration to the last judgement: the only room that knows the order of things."""
 
 import asyncio
+import gc
 import os
 import resource
 import secrets
@@ -139,6 +140,8 @@ class Run:
         return result
 
     async def _measure(self, stop: asyncio.Event, before: Samples) -> Seen:
+        gc.collect()
+        gc.freeze()  # the fleet stays: looking through it again and again would only delay beats
         started_at, cpu = now(), time.process_time()
         self._relays.start_anew()
         self._clock.start_anew()
@@ -146,7 +149,7 @@ class Run:
         async with asyncio.TaskGroup() as tasks:
             looking = [
                 tasks.create_task(self._observer.watch_metrics()),
-                tasks.create_task(self._observer.watch_lists(self._relays.interval_secs)),
+                tasks.create_task(self._observer.watch_lists(self._ledger.lease_secs)),
             ]
             while not stop.is_set() and now() < started_at + self._plan.seconds:
                 await asyncio.sleep(min(SWEEP_SECS, started_at + self._plan.seconds - now()))
