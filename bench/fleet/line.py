@@ -90,7 +90,7 @@ class Line(asyncio.Protocol):
         self._dialer = dialer
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport | None = None
-        self._dialing = False
+        self._dialing = self._ending = False
         self._waiting: deque[tuple[bytes, OnReply]] = deque()
         self._asking: tuple[OnReply, float] | None = None
         self._unread: list[bytes] = []
@@ -99,7 +99,7 @@ class Line(asyncio.Protocol):
     @property
     def is_ready(self) -> bool:
         """Whether a request would be written at once."""
-        return self._transport is not None and self._asking is None
+        return self._transport is not None and self._asking is None and not self._ending
 
     def ask(self, request: bytes, on_reply: OnReply) -> None:
         """Sends `request` when its turn comes."""
@@ -114,10 +114,11 @@ class Line(asyncio.Protocol):
     def abort(self) -> None:
         """Ends the connection; what was asked on it has no answer."""
         if self._transport is not None:
+            self._ending = True
             self._transport.abort()
 
     def _next(self) -> None:
-        if self._asking is not None or not self._waiting:
+        if self._asking is not None or self._ending or not self._waiting:
             return
         if self._transport is None:
             if not self._dialing:
@@ -153,6 +154,7 @@ class Line(asyncio.Protocol):
         if self._transport is not None:
             self._dialer.lost(self._transport)
         self._transport = None
+        self._ending = False
         self._unread = []
         self._reply(0, b"")
         self._next()

@@ -117,7 +117,7 @@ class Population:
                 relay = self._random.choice(ready)
                 relay.brings = pool.version
                 self._ledger.asked(pool, pool.version, now)
-                self._relays.beat(relay, now)
+                self._relays.beat_now(relay, now)
                 self.changed += 1
                 return
 

@@ -91,21 +91,29 @@ class Relays:
         while (relay := self._schedule.pop(now)) is not None:
             if now - relay.due_at > LATE_SECS:
                 self.late += 1
-            first = not relay.pool.is_known
-            spread = 0.1 + 0.9 * self._random.random() if first else 1 + self._jitter * (2 * self._random.random() - 1)
-            self.beat_later(relay, max(relay.due_at + self.interval_secs * spread, now))
+            self.beat_later(relay, max(relay.due_at + self._spacing(relay), now))
             if relay.awaiting:
                 self._missed(f"no answer within {self.interval_secs:g} s")
             else:
-                self.beat(relay, now)
+                self._beat(relay, now)
+
+    def beat_now(self, relay: Relay, now: float) -> None:
+        """Sends a beat that is not due yet, in place of the next."""
+        self.beat_later(relay, now + self._spacing(relay))
+        self._beat(relay, now)
 
     def beat_later(self, relay: Relay, due_at: float) -> None:
         """Moves the next beat of a relay."""
         relay.due_at = due_at
         self._schedule.push(relay)
 
-    def beat(self, relay: Relay, now: float) -> None:
-        """Sends a beat now, with the change that the relay brings."""
+    def _spacing(self, relay: Relay) -> float:
+        """Seconds to the beat after this one; pools that register one after another do not stay in step."""
+        if not relay.pool.is_known:
+            return self.interval_secs * self._random.uniform(0.1, 1)
+        return self.interval_secs * self._random.uniform(1 - self._jitter, 1 + self._jitter)
+
+    def _beat(self, relay: Relay, now: float) -> None:
         pool, version = relay.pool, relay.brings
 
         def on_reply(reply: Reply) -> None:

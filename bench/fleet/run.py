@@ -176,9 +176,8 @@ class Run:
         )
 
     def _has_settled(self) -> bool:
-        changes = self._ledger.changes.values()
-        waiting = bool(self._watchers) and any(change.settled and not change.seen for change in changes)
-        return not waiting and all(self._ledger.up_to_date(w.track) for w in self._watchers if w.has_begun)
+        tracks = [watcher.track for watcher in self._watchers if watcher.has_begun]
+        return self._ledger.lost(tracks) == 0 and all(map(self._ledger.up_to_date, tracks))
 
     async def _tick(self) -> None:
         """Everything that relays and pools do of themselves."""
