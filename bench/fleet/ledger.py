@@ -45,6 +45,11 @@ _ITEM_DECODER = msgspec.json.Decoder(_Item)
 _LIST_DECODER = msgspec.json.Decoder(_Listed)
 
 
+def is_complete(document: bytes) -> bool:
+    """Whether a list says that it is complete. Raises DecodeError."""
+    return _LIST_DECODER.decode(document).complete
+
+
 class Change(Struct):
     """Something that was asked of the service: `settled` once it said yes, `seen` once a watcher has heard of it."""
 

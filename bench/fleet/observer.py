@@ -7,7 +7,7 @@ from typing import Final
 
 import msgspec
 
-from bench.fleet.ledger import Ledger
+from bench.fleet.ledger import Ledger, is_complete
 from bench.fleet.line import Dialer, Line, Reply
 from bench.fleet.population import request_of
 
@@ -66,6 +66,14 @@ class Observer:
         while True:
             await self.check_list()
             await asyncio.sleep(every_secs)
+
+    async def is_complete(self) -> bool:
+        """Whether the service says that it has heard from everybody, asked for a list that is empty, and so small."""
+        reply = await self._ask(self._list_line, f"/pools?site_id=none-but-{self._ledger.site}")
+        try:
+            return reply.status == 200 and is_complete(reply.body)
+        except msgspec.DecodeError as error:
+            raise NotAList(f"GET /pools is no list of pools: {error}") from None
 
     async def check_list(self) -> None:
         """Has the list judged as it is now; one that is refused, before the first sync, says nothing."""

@@ -29,6 +29,7 @@ RAMP_SECS: Final = 30.0  # beyond what RAMP_RATE takes
 FIRST_VIEW_SECS: Final = 30.0
 SETTLE_SECS: Final = 5.0  # in which the last events arrive
 LEAVING_SECS: Final = 30.0
+COMPLETE_SECS: Final = 0.2  # between two questions whether the list is complete
 RESERVED_FILES: Final = 200
 
 Tell = Callable[[str], None]
@@ -120,6 +121,7 @@ class Run:
             plan.pools / RAMP_RATE + RAMP_SECS,
             lambda: f"{self._population.known()} of {plan.pools} pools are registered",
         )
+        await self._until_complete()
         for watcher in self._watchers:
             watcher.dial()
         for reader in stuck:
@@ -138,6 +140,15 @@ class Run:
         self._population.leave()
         await self._until(lambda: not self._population.is_leaving(), LEAVING_SECS, lambda: "pools are still leaving")
         return result
+
+    async def _until_complete(self) -> None:
+        """Waits, for a lease at most, until lists show who is missing, and no resync for completeness is to come."""
+        give_up_at = now() + self._ledger.lease_secs + 1
+        while not await self._observer.is_complete():
+            if now() > give_up_at:
+                self._tell("the service says that its list is not complete; going on")
+                return
+            await asyncio.sleep(COMPLETE_SECS)
 
     async def _measure(self, stop: asyncio.Event, before: Samples) -> Seen:
         gc.collect()
