@@ -4,6 +4,7 @@ import argparse
 import asyncio
 import os
 import signal
+import ssl
 import sys
 from collections.abc import Sequence
 from contextlib import nullcontext
@@ -36,7 +37,7 @@ watcher ever heard of, missing when one watcher did not get what others got, wit
 latency runs from the moment a change is sent to the moment a watcher has read the event, over all watchers.
 
 exit codes: 0 good; 1 false expiries, or events out of order, twice, missing or lost, or watchers without a stream;
-2 wrong arguments; 3 no service there, or something else.
+or no list at the end; 2 wrong arguments; 3 no service there, or something else.
 """
 
 _FLAGS: tuple[tuple[str, type, str, str], ...] = (
@@ -65,6 +66,8 @@ def main(argv: Sequence[str]) -> int:
         target = target_of(arguments.url, arguments.ca) if arguments.url else None
     except WrongUrl as error:
         parser.error(str(error))
+    if fault := _fault_of_ca(arguments.ca):
+        parser.error(fault)
     if wrong := list(faults(plan, tls=target is not None and target.tls)):
         parser.error("; ".join(wrong))
     try:
@@ -74,6 +77,15 @@ def main(argv: Sequence[str]) -> int:
         return UNREACHABLE
     print(msgspec.json.encode(result).decode() if arguments.json else table(result))
     return GOOD if result.is_good else NOT_GOOD
+
+
+def _fault_of_ca(path: str | None) -> str:
+    """What is wrong with a file of certificates; nothing where it can be used, or none is named."""
+    try:
+        ssl.create_default_context(cafile=path)
+    except OSError as error:
+        return f"--ca {path}: {error.strerror or error}"
+    return ""
 
 
 def _measured(plan: Plan, target: Target | None, heartbeat_interval: int, lease: int) -> Result:

@@ -37,6 +37,7 @@ class Dialer:
         self._ssl = ssl.create_default_context(cafile=target.ca) if target.tls else None
         self._dialing: set[asyncio.Task[None]] = set()
         self._open: set[asyncio.Transport] = set()
+        self.fault = ""  # why the last connection could not be opened
         self._closed = False
         self._all_lost = asyncio.Event()
 
@@ -79,7 +80,8 @@ class Dialer:
         try:
             async with self._gate, asyncio.timeout(DIAL_SECS):
                 await loop.create_connection(lambda: protocol, target.host, target.port, ssl=self._ssl)
-        except (OSError, TimeoutError):
+        except (OSError, TimeoutError) as error:
+            self.fault = str(error) or f"no connection within {DIAL_SECS:g} s"
             failed()
 
 

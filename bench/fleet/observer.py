@@ -36,7 +36,7 @@ def samples_of(text: bytes) -> Samples:
 
 
 class Observer:
-    """Asks on connections of its own. `memory` has the least recent, the greatest and the last size in bytes."""
+    """Asks on connections of its own. `greatest_bytes` is the most memory that a look has shown."""
 
     def __init__(self, dialer: Dialer, ledger: Ledger) -> None:
         self.samples: Samples = {}
@@ -75,16 +75,18 @@ class Observer:
         except msgspec.DecodeError as error:
             raise NotAList(f"GET /pools is no list of pools: {error}") from None
 
-    async def check_list(self) -> None:
-        """Has the list judged as it is now; one that is refused, before the first sync, says nothing."""
+    async def check_list(self) -> bool:
+        """Has the list judged as it is now; False where there is none, before the first sync for example."""
         expected = self._ledger.expected(asyncio.get_running_loop().time())
         reply = await self._ask(self._list_line, "/pools")
-        if reply.status == 200:
-            try:
-                self._ledger.listed(reply.body, expected, reply.received_at)
-            except msgspec.DecodeError as error:
-                raise NotAList(f"GET /pools is no list of pools: {error}") from None
-            self.lists += 1
+        if reply.status != 200:
+            return False
+        try:
+            self._ledger.listed(reply.body, expected, reply.received_at)
+        except msgspec.DecodeError as error:
+            raise NotAList(f"GET /pools is no list of pools: {error}") from None
+        self.lists += 1
+        return True
 
     async def _ask(self, line: Line, path: str) -> Reply:
         answer: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()

@@ -28,11 +28,12 @@ class Spread(Struct, frozen=True):
 
 
 class Heartbeats(Struct, frozen=True):
-    """Beats of all relays: sent, answered 200, missed."""
+    """Beats of all relays: sent, answered 200, missed, which is late or unanswered."""
 
     sent: int
     answered: int
     per_second: float
+    missed: int
     late: int
     unanswered: int
     first_fault: str
@@ -70,8 +71,9 @@ class Events(Struct, frozen=True):
 
 
 class Service(Struct, frozen=True):
-    """The service as its own /metrics show it; None where it does not say."""
+    """The service as its own /metrics show it, None where it does not say; whether it lists pools at the end."""
 
+    answers: bool
     cpu_share: float | None
     cpu_us_per_heartbeat: float | None
     memory_mib: float | None
@@ -109,7 +111,8 @@ class Result(Struct, frozen=True):
         """Whether no pool was taken for dead and no event went astray."""
         events = self.events
         astray = events.disordered + events.duplicate + events.missing + events.lost
-        return self.pools.false_expiries == 0 and astray == 0 and events.watching == self.plan.watchers
+        is_watched = events.watching == self.plan.watchers
+        return self.pools.false_expiries == 0 and astray == 0 and is_watched and self.service.answers
 
 
 class Seen(Struct, frozen=True):
@@ -130,8 +133,8 @@ class Seen(Struct, frozen=True):
     load: float
 
 
-def result_of(seen: Seen, ledger: Ledger, watchers: Sequence[Watcher]) -> Result:
-    """The figures, when the last events have come."""
+def result_of(seen: Seen, ledger: Ledger, watchers: Sequence[Watcher], *, answers: bool) -> Result:
+    """The figures, when the last events have come; `answers`: whether the service lists pools then."""
     relays, population = seen.relays, seen.population
     tracks = [watcher.track for watcher in watchers if watcher.has_begun]
     return Result(
@@ -143,6 +146,7 @@ def result_of(seen: Seen, ledger: Ledger, watchers: Sequence[Watcher]) -> Result
             sent=relays.sent,
             answered=relays.answered,
             per_second=round(relays.answered / seen.seconds, 1),
+            missed=relays.late + relays.unanswered,
             late=relays.late,
             unanswered=relays.unanswered,
             first_fault=relays.first_fault,
@@ -172,7 +176,7 @@ def result_of(seen: Seen, ledger: Ledger, watchers: Sequence[Watcher]) -> Result
             faults=sorted({watcher.fault for watcher in watchers if watcher.fault})[:3],
             latency=spread(ledger.latencies),
         ),
-        service=_service(seen),
+        service=_service(seen, answers=answers),
         generator=Generator(round(seen.cpu_share, 3), round(seen.longest_lag_secs * 1000, 1), round(seen.load, 2)),
     )
 
@@ -183,7 +187,7 @@ def spread(latencies: Latencies) -> Spread:
     return Spread(latencies.count, *(round(value * 1000, 2) for value in values))
 
 
-def _service(seen: Seen) -> Service:
+def _service(seen: Seen, *, answers: bool) -> Service:
     def grown(name: str) -> float | None:
         if name not in seen.before or name not in seen.after:
             return None
@@ -191,6 +195,7 @@ def _service(seen: Seen) -> Service:
 
     cpu, memory = grown(observer.CPU), seen.before.get(observer.MEMORY)
     return Service(
+        answers=answers,
         cpu_share=_rounded(cpu and cpu / seen.seconds, 3),
         cpu_us_per_heartbeat=_rounded(cpu and cpu / max(1, seen.relays.answered) * 1e6, 1),
         memory_mib=_rounded(memory and memory / MIB, 1),
@@ -242,6 +247,8 @@ def _figures(part: Any, prefix: str = "") -> Iterator[tuple[str, str]]:
             yield from _figures(value, name + " ")
         elif isinstance(value, list):
             yield from ((name, text) for text in value)
+        elif isinstance(value, bool):
+            yield name, "yes" if value else "no"
         elif value is not None and value != "":
             yield name, f"{value:,}" if isinstance(value, int | float) else str(value)
 
@@ -256,4 +263,6 @@ def _complaints(result: Result) -> Iterator[str]:
         "lost events": events.lost,
         "watchers without a stream": result.plan.watchers - events.watching,
     }
-    return (f"{count} {what}" for what, count in counted.items() if count)
+    yield from (f"{count} {what}" for what, count in counted.items() if count)
+    if not result.service.answers:
+        yield "no list of pools at the end"

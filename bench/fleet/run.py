@@ -104,7 +104,7 @@ class Run:
         host = self._target.host_field
         reply = await asked(line, request_of(host, "POST", "/pools", body(self._site, 0, 1)))
         if reply.status == 0:
-            raise Unreachable(f"there is nothing that answers at {host}")
+            raise Unreachable(f"nothing answers at {host}: {dialer.fault or 'no reply'}")
         try:
             lease = msgspec.json.decode(reply.body, type=Lease) if reply.status == 200 else None
         except msgspec.DecodeError:
@@ -135,8 +135,8 @@ class Run:
         self._observer.greatest_bytes = 0.0
         measured = await self._measure(stop, before)
         await self._until(self._has_settled, SETTLE_SECS, lambda: "not all watchers have had the last events")
-        await self._observer.check_list()
-        result = result_of(measured, self._ledger, self._watchers)
+        answers = await self._observer.check_list()
+        result = result_of(measured, self._ledger, self._watchers, answers=answers)
         self._population.leave()
         await self._until(lambda: not self._population.is_leaving(), LEAVING_SECS, lambda: "pools are still leaving")
         return result

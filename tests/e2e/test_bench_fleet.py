@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.process import POLL_SECS, Service, Tell, running
+from tests.e2e.process import POLL_SECS, Serve, Service, Tell, running
 from tests.e2e.wire import PATIENCE
 
 ROOT = Path(__file__).parents[2]
@@ -167,13 +167,25 @@ def test_a_watcher_that_is_turned_away_is_told_of(service: Service, tmp_path: Pa
     assert "answered 429" in run.said
 
 
+def test_a_service_that_ends_meanwhile_is_no_good(serve: Serve, tmp_path: Path) -> None:
+    service = serve(*SHORT)
+    with fleet(tmp_path, "--url", url_of(service), "--pools", "5", "--watchers", "1", "--seconds", "60") as run:
+        run.wait_until_told("0 of them falsely")
+        service.send_signal(signal.SIGINT)
+        assert service.wait() == 0
+        run.interrupt()
+        assert run.wait() == 1
+    assert "NOT GOOD: no list of pools at the end" in run.said
+
+
 @pytest.mark.parametrize(
     ("flags", "code", "piece"),
     [
         (("--pools", "0", "--jitter", "2"), 2, "--pools: expected 1 or more; --jitter"),
         (("--url", "localhost"), 2, "expected http:// or https://"),
         (("--pools", "many"), 2, "invalid int"),
-        (("--url", "http://127.0.0.1:1"), 3, "nothing that answers"),
+        (("--url", "https://127.0.0.1:1", "--ca", "/no/such/file"), 2, "--ca /no/such/file: No such file"),
+        (("--url", "http://127.0.0.1:1"), 3, "nothing answers at 127.0.0.1:1: "),
     ],
 )
 def test_what_cannot_be_run_is_said_in_a_line(tmp_path: Path, flags: tuple[str, ...], code: int, piece: str) -> None:

@@ -17,8 +17,9 @@ from gdsvc.http.problems import BadRequest
 from gdsvc.http.prometheus import PORTS_KEPT, PrometheusRoutes, Query, address_of, query_of
 from gdsvc.model import Lease, PoolKey, PoolListing, PoolLocation, PoolRegistration, RouterReplica
 from gdsvc.pool_discovery.directory import EVERYTHING, EncodedDirectory, EncodedList, Filter, Source
+from gdsvc.pool_discovery.fanout import Fanout
 from gdsvc.pool_discovery.lease_clock import LeaseClock
-from gdsvc.pool_discovery.watch import Completeness
+from gdsvc.pool_discovery.watch import Completeness, EncodedEvent
 
 STARTED_AT = "2026-01-01T00:00:00.000Z"
 LEASE_SECS = 15
@@ -53,6 +54,10 @@ class RelayDirectory:
 
     def __init__(self, *relays: str) -> None:
         self._encoded = model.encode_listing(PoolListing(KEY, ID, WHERE, "m", relay_identities=relays))
+
+    @property
+    def changes(self) -> Fanout[EncodedEvent]:
+        raise AssertionError("nobody watches")
 
     def view(self) -> tuple[int, Completeness]:
         return 1, Completeness.EXACT
