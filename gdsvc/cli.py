@@ -25,6 +25,7 @@ from gdsvc.http.app import App
 from gdsvc.http.health import HealthRoutes
 from gdsvc.http.lists import Lists
 from gdsvc.http.openapi import OpenApiRoute
+from gdsvc.http.prometheus import PrometheusRoutes
 from gdsvc.http.routes import PATHS, route_table
 from gdsvc.http.watch import PEER_TIMEOUT_SECS, Feed, Watchers, readings
 from gdsvc.model import Lease, RouterReplica
@@ -169,7 +170,9 @@ class Service:
             registry,
         )
         router_routes = routers.RouterRoutes(self._routers, router_lists, router_feed, self._bodies)
-        return App(route_table(pool_routes, router_routes, health, OpenApiRoute(__version__)), meter, make_way)
+        prometheus = PrometheusRoutes(self._pools, self._routers, epoch, executor)
+        table = route_table(pool_routes, router_routes, health, OpenApiRoute(__version__), prometheus)
+        return App(table, meter, make_way)
 
     def _readings(self, routes: pools.PoolRoutes, lists: Lists) -> Iterator[metrics.Reading]:
         store = self._pools

@@ -110,9 +110,8 @@ class Lists:
             revision, completeness = self._directory.view()
             plain = members.made.get("identity")
             if plain is None or plain.revision < revision:
-                parts, envelope = self._directory.encoded(members.where), self._envelope(completeness)
-                size = parts.size + sum(map(len, envelope))
-                plain = await self._coded("identity", revision, members, size, lambda: parts.join(*envelope))
+                size, make = self._document(members.where, completeness)
+                plain = await self._coded("identity", revision, members, size, make)
             body, size = plain.full.body, len(plain.full.body)
             made = plain
             if wanted != "identity" and size >= COMPRESSED_FROM:
@@ -143,6 +142,11 @@ class Lists:
         while self._filtered and (len(self._filtered) > FILTERS_KEPT or kept > FILTERED_BYTES_KEPT):
             _, dropped = self._filtered.popitem(last=False)
             kept -= dropped.kept_bytes
+
+    def _document(self, where: Filter, completeness: Completeness) -> tuple[int, Callable[[], bytes]]:
+        """About how many bytes a body has, and what makes it, in any thread."""
+        parts, envelope = self._directory.encoded(where), self._envelope(completeness)
+        return parts.size + sum(map(len, envelope)), lambda: parts.join(*envelope)
 
     def _envelope(self, completeness: Completeness) -> tuple[bytes, bytes]:
         member = self._member.encode()

@@ -8,6 +8,7 @@ from gdsvc.asgi.responses import Response
 from gdsvc.asgi.types import Receive, Scope
 from gdsvc.http.health import Health, Ready
 from gdsvc.http.problems import ProblemBody
+from gdsvc.http.prometheus import TargetGroup
 from gdsvc.model import (
     MAX_COUNT,
     MAX_NAME_BYTES,
@@ -118,7 +119,11 @@ def _filter_parameter(name: str) -> Json:
     }
 
 
-def _list(name: str, summary: str, parameters: list[Json]) -> Json:
+def _query_parameter(name: str, schema: Json, description: str, *, required: bool = False) -> Json:
+    return {"name": name, "in": "query", "required": required, "description": description, "schema": schema}
+
+
+def _list(name: str, summary: str, parameters: list[Json], schema: Json) -> Json:
     conditional = {"name": "If-None-Match", "in": "header", "schema": _TEXT, "description": "Entity tags already held."}
     headers = {"ETag": {"schema": _TEXT}, "Vary": {"schema": _TEXT}}
     return {
@@ -126,7 +131,7 @@ def _list(name: str, summary: str, parameters: list[Json]) -> Json:
         "operationId": f"list{name}s",
         "parameters": [*parameters, conditional],
         "responses": {
-            "200": {"description": "The list.", "headers": headers, "content": _json(_ref(f"{name}List"))},
+            "200": {"description": "The list.", "headers": headers, "content": _json(schema)},
             "304": {"description": "The list has not changed.", "headers": headers},
             **_problems(503),
         },
@@ -189,10 +194,28 @@ _POOL_KEY = [
 _KEY_IN_BODY = {parameter["name"]: f"$request.body#/key/{parameter['name']}" for parameter in _POOL_KEY}
 
 _FILTERS = [_filter_parameter(name) for name in ("model", "region", "site_id")]
+_TARGETS = [
+    _query_parameter(
+        "targets",
+        {"type": "string", "enum": ["frontends", "relays", "routers"]},
+        "What to scrape.",
+        required=True,
+    ),
+    _query_parameter(
+        "port",
+        {"type": "integer", "minimum": 1, "maximum": 65535},
+        "The port of the relays' metrics; required for them, ignored for others.",
+    ),
+    _query_parameter(
+        "incomplete",
+        {"type": "string", "enum": ["allow"]},
+        "`allow`: answer a list that is not complete too, which is otherwise refused with 503.",
+    ),
+]
 
 PATHS: Json = {
     "/pools": {
-        "get": _list("Pool", "Every pool whose lease holds", _FILTERS),
+        "get": _list("Pool", "Every pool whose lease holds", _FILTERS, _ref("PoolList")),
         "post": _register("Pool", "PoolRegistration", "Register a pool, or renew its lease", _KEY_IN_BODY, 429),
     },
     "/pools/watch": {"get": _watch("Pool", "The pools, and every change of them as it happens", _FILTERS)},
@@ -209,7 +232,7 @@ PATHS: Json = {
         }
     },
     "/routers": {
-        "get": _list("Router", "Every router replica", []),
+        "get": _list("Router", "Every router replica", [], _ref("RouterList")),
         "post": _register(
             "Router", "RouterReplica", "Register a router replica, or renew its lease", {"id": "$request.body#/id"}, 409
         ),
@@ -242,11 +265,19 @@ PATHS: Json = {
             },
         }
     },
+    "/sd/prometheus": {
+        "get": _list(
+            "PrometheusTarget",
+            "Targets for Prometheus' HTTP service discovery",
+            [*_TARGETS, *_FILTERS],
+            {"type": "array", "items": _ref("TargetGroup")},
+        )
+    },
 }
 
 
 def _schemas() -> Json:
-    types = (*_TYPES, Ready, Health, ProblemBody, Explanation)
+    types = (*_TYPES, Ready, Health, ProblemBody, Explanation, TargetGroup)
     _, made = msgspec.json.schema_components(types, ref_template="#/components/schemas/{name}")
     schemas: Json = msgspec.json.decode(msgspec.json.encode(made))  # its default values are JSON only when encoded
     for schema in schemas.values():

@@ -60,12 +60,12 @@ class PoolRoutes:
     async def list(self, scope: Scope, receive: Receive) -> Response:
         """GET /pools, all or those that match `model`, `region` and `site_id`."""
         del receive
-        return await self._lists.respond(scope, _filter(scope["query_string"]))
+        return await self._lists.respond(scope, filter_of(scope["query_string"]))
 
     async def watch(self, scope: Scope, receive: Receive) -> Stream:
         """GET /pools/watch: the list and then every change, as server-sent events; filters as for the list."""
         del receive
-        return self._feed.watch(scope, _filter(scope["query_string"]))
+        return self._feed.watch(scope, filter_of(scope["query_string"]))
 
     async def explain(self, scope: Scope, receive: Receive, *names: str) -> Response:
         """GET /pools/{site_id}/{namespace}/{dgd_name}/explain."""
@@ -95,7 +95,8 @@ def removal(key: bytes) -> bytes:
     return b'{"key":%b}' % model.encode(model.key_of(key))
 
 
-def _filter(query_string: bytes) -> Filter:
+def filter_of(query_string: bytes) -> Filter:
+    """Which pools a query asks for."""
     values = query_values(query_string, _FILTERS) if query_string else {}
     if not values:
         return EVERYTHING

@@ -4,6 +4,7 @@ from gdsvc.http.app import Handler, Route, RouteTable
 from gdsvc.http.health import HealthRoutes
 from gdsvc.http.openapi import OpenApiRoute
 from gdsvc.http.pools import PoolRoutes
+from gdsvc.http.prometheus import PrometheusRoutes
 from gdsvc.http.routers import RouterRoutes
 from gdsvc.http.ui import UiRoute
 
@@ -20,11 +21,33 @@ HEALTH = "/health"
 METRICS = "/metrics"
 OPENAPI = "/openapi.json"
 UI = "/ui"
+PROMETHEUS = "/sd/prometheus"
 
-PATHS = (POOLS, POOLS_WATCH, POOL, EXPLAIN, ROUTERS, ROUTERS_WATCH, ROUTER, LIVE, READY, HEALTH, METRICS, OPENAPI, UI)
+PATHS = (
+    POOLS,
+    POOLS_WATCH,
+    POOL,
+    EXPLAIN,
+    ROUTERS,
+    ROUTERS_WATCH,
+    ROUTER,
+    LIVE,
+    READY,
+    HEALTH,
+    METRICS,
+    OPENAPI,
+    UI,
+    PROMETHEUS,
+)
 
 
-def route_table(pools: PoolRoutes, routers: RouterRoutes, health: HealthRoutes, openapi: OpenApiRoute) -> RouteTable:
+def route_table(
+    pools: PoolRoutes,
+    routers: RouterRoutes,
+    health: HealthRoutes,
+    openapi: OpenApiRoute,
+    prometheus: PrometheusRoutes,
+) -> RouteTable:
     """Every route of the discovery service."""
     handlers: dict[str, dict[str, Handler]] = {
         POOLS: {"GET": pools.list, "POST": pools.register},
@@ -40,5 +63,6 @@ def route_table(pools: PoolRoutes, routers: RouterRoutes, health: HealthRoutes, 
         METRICS: {"GET": health.metrics},
         OPENAPI: {"GET": openapi.openapi},
         UI: {"GET": UiRoute().page},
+        PROMETHEUS: {"GET": prometheus.targets},
     }
     return RouteTable([Route(path, handlers[path]) for path in PATHS])

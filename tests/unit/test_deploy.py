@@ -5,15 +5,18 @@ import re
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 import yaml
 
 from gdsvc.cli import NOTICE_SECS, NOTICE_SHARE
 from gdsvc.http import routes
+from gdsvc.http.prometheus import query_of
 from gdsvc.settings import Settings, parse_serve
 
-DEPLOY = Path(__file__).parents[2] / "deploy"
+ROOT = Path(__file__).parents[2]
+DEPLOY = ROOT / "deploy"
 Document = dict[str, Any]
 
 
@@ -149,3 +152,17 @@ def test_what_the_image_is_built_from_is_let_through() -> None:
     copied = " ".join(rest for word, rest in _dockerfile() if word == "COPY" and not rest.startswith("--from"))
     assert let_through == set(copied.split()) - {"./"}
     assert all((DEPLOY.parent / name).exists() for name in let_through)
+
+
+def test_prometheus_is_told_to_ask_for_what_there_is() -> None:
+    text = (DEPLOY / "prometheus.yml").read_text()
+    jobs = {job["job_name"]: job for job in yaml.safe_load(text)["scrape_configs"]}
+    urls = [urlsplit(config["url"]) for job in jobs.values() for config in job.get("http_sd_configs", ())]
+    assert {url.path for url in urls} == {routes.PROMETHEUS}
+    assert [query_of(url.query.encode()).targets for url in urls] == ["frontends", "routers"]
+    assert not [url for url in urls if "incomplete" in url.query], "a short list would drop what is scraped"
+
+
+def test_the_readme_shows_the_configuration_of_prometheus_as_it_is() -> None:
+    (shown,) = re.findall(r"^```yaml\n(scrape_configs:.*?)^```$", (ROOT / "README.md").read_text(), re.M | re.S)
+    assert shown in (DEPLOY / "prometheus.yml").read_text()

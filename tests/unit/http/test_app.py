@@ -20,6 +20,7 @@ from gdsvc.http.health import HealthRoutes
 from gdsvc.http.lists import Lists
 from gdsvc.http.openapi import OpenApiRoute
 from gdsvc.http.pools import PoolRoutes, removal
+from gdsvc.http.prometheus import PrometheusRoutes
 from gdsvc.http.routers import RouterRoutes
 from gdsvc.http.routes import PATHS, route_table
 from gdsvc.http.watch import Feed, Watchers
@@ -79,7 +80,8 @@ class Service:
         router_lists = Lists(self.routers, "routers", "epoch", executor)
         router_feed = Feed(self.routers.changes, router_lists, removal, watchers)
         router_routes = RouterRoutes(self.routers, router_lists, router_feed, Bodies(LIMIT))
-        self.table = route_table(self.pool_routes, router_routes, health, OpenApiRoute("1.2.3"))
+        prometheus = PrometheusRoutes(self.pools, self.routers, "epoch", executor)
+        self.table = route_table(self.pool_routes, router_routes, health, OpenApiRoute("1.2.3"), prometheus)
         self.app = App(self.table, self.meter)
 
     async def request(self, method: str, target: str, body: bytes | None = None, **others: Any) -> Answer:

@@ -16,6 +16,7 @@ from gdsvc.http.app import RouteTable
 from gdsvc.http.health import HealthRoutes
 from gdsvc.http.openapi import OpenApiRoute, document
 from gdsvc.http.pools import PoolRoutes
+from gdsvc.http.prometheus import PrometheusRoutes
 from gdsvc.http.routers import RouterRoutes
 from gdsvc.http.routes import PATHS, route_table
 
@@ -58,7 +59,13 @@ def validator(name: str) -> jsonschema.Draft202012Validator:
 def table() -> RouteTable:
     """The routes; nothing behind them is called."""
     unused: Any = object.__new__
-    return route_table(unused(PoolRoutes), unused(RouterRoutes), unused(HealthRoutes), OpenApiRoute("1.2.3"))
+    return route_table(
+        unused(PoolRoutes),
+        unused(RouterRoutes),
+        unused(HealthRoutes),
+        OpenApiRoute("1.2.3"),
+        unused(PrometheusRoutes),
+    )
 
 
 def test_the_document_is_valid_openapi_31() -> None:
