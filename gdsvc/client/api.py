@@ -61,7 +61,7 @@ class EventStream:
         except TimeoutError:
             said = f"nothing was heard for {self._silence_secs:g} s"
         except (aiohttp.ClientError, OSError) as error:
-            said = reason(error, self._silence_secs)
+            said = reason(error)
         raise StreamLost(self.url, said)
 
 
@@ -113,7 +113,7 @@ class DiscoveryApi:
                 async with asyncio.timeout(secs), await self._transport.send(base, request) as response:
                     answer = await read_answer(response, base)
             except FAILURES as error:
-                attempts.failed(base, error, secs)
+                attempts.failed(base, error)
             else:
                 if attempts.take(answer):
                     self._prefer(base)
@@ -121,7 +121,9 @@ class DiscoveryApi:
         return attempts.best()
 
     @asynccontextmanager
-    async def events(self, path: str, query: Pairs = (), last_event_id: str | None = None) -> AsyncIterator[EventStream]:
+    async def events(
+        self, path: str, query: Pairs = (), last_event_id: str | None = None
+    ) -> AsyncIterator[EventStream]:
         """The stream of events at `path`, from behind `last_event_id` on where the service can resume there.
 
         URLs are tried as by `request`. Raises Refused where the service answers with no stream, Unreachable,
@@ -148,7 +150,7 @@ class DiscoveryApi:
                     async with response:
                         answer = await _read_refusal(response, base)
             except FAILURES as error:
-                attempts.failed(base, error, secs)
+                attempts.failed(base, error)
             else:
                 if attempts.take(answer):
                     raise Refused(answer)

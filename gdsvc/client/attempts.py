@@ -35,9 +35,9 @@ class Attempts:
         self._foreign = False
         self._fallback: Answer | None = None
 
-    def failed(self, url: str, error: BaseException, secs: float) -> None:
-        """`url` gave no answer within `secs`: `error` is one of FAILURES."""
-        self._reasons.append((url, reason(error, secs)))
+    def failed(self, url: str, error: BaseException) -> None:
+        """`url` gave no answer: `error` is one of FAILURES."""
+        self._reasons.append((url, reason(error)))
         self._foreign = self._foreign or isinstance(error, (Foreign, aiohttp.ClientResponseError))
 
     def take(self, answer: Answer) -> bool:
@@ -65,13 +65,13 @@ def check_discovery(answer: Answer) -> None:
         raise Foreign(f"it answers with a web page (status {answer.status})")
 
 
-def reason(error: BaseException, secs: float) -> str:
-    """What happened, in a few words without a secret; `secs` is how long was waited."""
+def reason(error: BaseException) -> str:
+    """What happened, in a few words without a secret, the same each time it happens."""
     match error:
         case Foreign() | NoToken():
             return str(error)
         case TimeoutError():  # aiohttp's own are of this kind, too
-            return f"no answer within {secs:.3g} s"
+            return "no answer in time"
         case UnicodeError():
             return "its host is no name"
         case aiohttp.ClientConnectorDNSError():
@@ -85,7 +85,7 @@ def reason(error: BaseException, secs: float) -> str:
         case aiohttp.ClientConnectorCertificateError():
             return _tls_reason(error.certificate_error)
         case aiohttp.ClientConnectorError():
-            return reason(error.os_error, secs)
+            return reason(error.os_error)
         case ssl.SSLError():
             return _tls_reason(error)
         case OSError() if error.strerror:
