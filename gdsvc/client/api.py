@@ -5,7 +5,7 @@ Decides who is asked and when another URL is; what an answer means is for the ca
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import asynccontextmanager
 from types import TracebackType
 from typing import Final, Self
@@ -123,7 +123,7 @@ class DiscoveryApi:
     @asynccontextmanager
     async def events(
         self, path: str, query: Pairs = (), last_event_id: str | None = None
-    ) -> AsyncIterator[EventStream]:
+    ) -> AsyncGenerator[EventStream]:
         """The stream of events at `path`, from behind `last_event_id` on where the service can resume there.
 
         URLs are tried as by `request`. Raises Refused where the service answers with no stream, Unreachable,

@@ -1,5 +1,6 @@
 """What came of asking several URLs: which answer is good enough, and the sentence for each that gave none."""
 
+import os
 import ssl
 from typing import Final, NoReturn
 
@@ -65,37 +66,45 @@ def check_discovery(answer: Answer) -> None:
         raise Foreign(f"it answers with a web page (status {answer.status})")
 
 
+_SENTENCES: Final[tuple[tuple[type[BaseException], str], ...]] = (
+    (TimeoutError, "no answer in time"),  # aiohttp's own are of this kind, too
+    (UnicodeError, "its host is no name"),
+    (aiohttp.ClientConnectorDNSError, "its host name is not known"),
+    (aiohttp.ClientResponseError, "it does not speak HTTP"),
+    (aiohttp.ServerDisconnectedError, "it closed the connection without an answer"),
+    (aiohttp.ClientPayloadError, "the answer broke off"),
+)
+
+
 def reason(error: BaseException) -> str:
     """What happened, in a few words without a secret, the same each time it happens."""
-    match error:
+    for kind, sentence in _SENTENCES:
+        if isinstance(error, kind):
+            return sentence
+    cause = _cause(error)
+    match cause:
         case Foreign() | NoToken():
-            return str(error)
-        case TimeoutError():  # aiohttp's own are of this kind, too
-            return "no answer in time"
-        case UnicodeError():
-            return "its host is no name"
-        case aiohttp.ClientConnectorDNSError():
-            return "its host name is not known"
-        case aiohttp.ClientResponseError():
-            return "it does not speak HTTP"
-        case aiohttp.ServerDisconnectedError():
-            return "it closed the connection without an answer"
-        case aiohttp.ClientPayloadError():
-            return "the answer broke off"
-        case aiohttp.ClientConnectorCertificateError():
-            return _tls_reason(error.certificate_error)
-        case aiohttp.ClientConnectorError():
-            return reason(error.os_error)
+            return str(cause)
         case ssl.SSLError():
-            return _tls_reason(error)
-        case OSError() if error.strerror:
-            return harmless(error.strerror[:1].lower() + error.strerror[1:])
+            return _tls_reason(cause)
+        case OSError() if cause.errno:
+            return os.strerror(cause.errno).lower()
         case _:
-            return f"the connection failed ({type(error).__name__})"
+            return f"the connection failed ({type(cause).__name__})"
 
 
-def _tls_reason(error: BaseException) -> str:
+def _cause(error: BaseException) -> BaseException:
+    """What aiohttp has wrapped."""
+    match error:
+        case aiohttp.ClientConnectorCertificateError():
+            return error.certificate_error
+        case aiohttp.ClientConnectorError():
+            return error.os_error
+        case _:
+            return error
+
+
+def _tls_reason(error: ssl.SSLError) -> str:
     if isinstance(error, ssl.SSLCertVerificationError):
         return harmless(f"its certificate is not trusted ({error.verify_message})")
-    said = error.reason if isinstance(error, ssl.SSLError) and error.reason else type(error).__name__
-    return harmless(f"TLS failed ({said.replace('_', ' ').lower()})")
+    return harmless(f"TLS failed ({(error.reason or type(error).__name__).replace('_', ' ').lower()})")

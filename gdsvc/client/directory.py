@@ -75,7 +75,7 @@ class RemoteDirectory(Generic[Item, Key]):
         return self._follower.view.snapshot()
 
     async def list_and_watch(self) -> AsyncIterator[Event[Item, Key]]:
-        """A Resync, as soon as the service has been reached once, then every change; ends when the directory is left."""
+        """A Resync once the service has been reached, then every change; ends when the directory is left."""
         view = self._follower.view
         subscription = view.fanout.subscribe()
         if view.synced:

@@ -13,7 +13,7 @@ from gdsvc.client.answer import Answer
 from gdsvc.client.api import DiscoveryApi, named_path
 from gdsvc.client.errors import ClientError
 from gdsvc.client.options import Options
-from gdsvc.client.schedule import HeartbeatState, HeartbeatStatus, Schedule
+from gdsvc.client.schedule import HeartbeatState, Schedule
 from gdsvc.errors import Invalid
 from gdsvc.model import Lease, PoolRegistration, RouterReplica
 

@@ -35,7 +35,8 @@ class Options(msgspec.Struct, frozen=True):
     poll_interval_secs: float = 5.0
 
     def __post_init__(self) -> None:
-        urls = () if isinstance(self.urls, str) else tuple(self.urls)
+        given: object = self.urls  # a string is a sequence of strings as well
+        urls = () if isinstance(given, str) else tuple(self.urls)
         if not urls:
             raise InvalidOptions("urls", "expected a tuple of one URL or more")
         msgspec.structs.force_setattr(self, "urls", tuple(_base(url) for url in urls))

@@ -117,7 +117,7 @@ class ScriptedServer:
             await self._converse(reader, writer, self.connections)
         except (OSError, asyncio.IncompleteReadError, asyncio.CancelledError):
             pass
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - handed on when the test leaves
             self._faults.append(error)
         finally:
             self._tasks.discard(task)

@@ -4,8 +4,6 @@ import asyncio
 import gzip
 import json
 import socket
-import ssl
-import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -115,9 +113,9 @@ async def test_what_is_no_discovery_service_is_said_to_be_none(
     script: Callable[[Asked, Caller], Awaitable[None]], said: str
 ) -> None:
     async with ScriptedServer(script) as server, asking(server.url) as api:
-        for ask in (lambda: api.request("GET", "/pools"), lambda: api.request("POST", "/pools", body=b"{}")):
+        for method, body in (("GET", None), ("POST", b"{}")):
             with pytest.raises(NotDiscovery, match=said) as refused:
-                await ask()
+                await api.request(method, "/pools", body=body)
             assert server.url in str(refused.value)
             assert "hunter2" not in str(refused.value)
 
@@ -238,10 +236,13 @@ async def test_another_url_is_asked_where_one_cannot_answer_now(code: int) -> No
 
 
 async def test_where_no_url_does_better_the_first_answer_counts() -> None:
-    async with ScriptedServer(status(503, Retry_After="3")) as busy, ScriptedServer(status(429)) as full:
-        async with asking(unused_url(), busy.url, full.url) as api:
-            answer = await api.request("GET", "/pools")
-            assert (answer.status, answer.url, answer.retry_after_secs) == (503, busy.url, 3.0)
+    async with (
+        ScriptedServer(status(503, Retry_After="3")) as busy,
+        ScriptedServer(status(429)) as full,
+        asking(unused_url(), busy.url, full.url) as api,
+    ):
+        answer = await api.request("GET", "/pools")
+        assert (answer.status, answer.url, answer.retry_after_secs) == (503, busy.url, 3.0)
 
 
 async def test_a_refusal_is_an_answer_and_asks_nobody_else() -> None:
@@ -316,9 +317,9 @@ async def test_a_private_ca_and_a_client_certificate(serve: Serve, files: Files)
             await api.request("GET", "/live")
 
 
-async def test_tls_towards_a_plain_port_is_said_to_have_failed() -> None:
-    async with ScriptedServer(well) as server, asking(server.url.replace("http", "https")) as api:
-        with pytest.raises(Unreachable, match=r"TLS failed|closed|reset|connection"):
+async def test_tls_towards_a_plain_port_is_said_to_have_failed(serve: Serve) -> None:
+    async with asking(f"https://127.0.0.1:{serve().port}") as api:
+        with pytest.raises(Unreachable, match="TLS failed"):
             await api.request("GET", "/pools")
 
 
@@ -331,8 +332,6 @@ async def test_tls_files_that_cannot_be_used_are_named(option: str, tmp_path: Pa
             async with asking("https://127.0.0.1:1", **{option: path}):
                 pass
         assert refused.value.option == option
-    assert ssl.OPENSSL_VERSION
-    assert sys.version_info >= (3, 11)
 
 
 # ------------------------------------------------------------------------------------------------ streams
@@ -363,11 +362,15 @@ async def test_a_stream_that_falls_silent_is_lost() -> None:
         await caller.event("resync", b"{}", "e-1")
         await asyncio.Event().wait()
 
-    async with ScriptedServer(stream) as server, DiscoveryApi(options(server.url), silence_secs=0.2) as api:
-        async with asyncio.timeout(SOON_SECS), api.events("/pools/watch") as events:
-            assert (await anext(events)).event == "resync"
-            with pytest.raises(StreamLost, match=r"nothing was heard for 0.2 s"):
-                await anext(events)
+    async with (
+        ScriptedServer(stream) as server,
+        DiscoveryApi(options(server.url), silence_secs=0.2) as api,
+        asyncio.timeout(SOON_SECS),
+        api.events("/pools/watch") as events,
+    ):
+        assert (await anext(events)).event == "resync"
+        with pytest.raises(StreamLost, match=r"nothing was heard for 0.2 s"):
+            await anext(events)
 
 
 async def test_comments_keep_a_stream_alive() -> None:
@@ -379,9 +382,13 @@ async def test_comments_keep_a_stream_alive() -> None:
         await caller.event("resync", b"{}", "e-1")
         await caller.gone()
 
-    async with ScriptedServer(stream) as server, DiscoveryApi(options(server.url), silence_secs=0.8) as api:
-        async with asyncio.timeout(SOON_SECS), api.events("/pools/watch") as events:
-            assert (await anext(events)).event == "resync"
+    async with (
+        ScriptedServer(stream) as server,
+        DiscoveryApi(options(server.url), silence_secs=0.8) as api,
+        asyncio.timeout(SOON_SECS),
+        api.events("/pools/watch") as events,
+    ):
+        assert (await anext(events)).event == "resync"
 
 
 async def test_a_stream_that_is_reset_is_lost() -> None:

@@ -156,8 +156,14 @@ def test_two_of_a_fleet_that_start_together_do_not_beat_in_step() -> None:
 
 @pytest.mark.parametrize(
     "body",
-    [b"", b"{}", b"[]", b'"x"', b'{"heartbeat_interval_secs":0,"lease_duration_secs":15}', b"\xff", b"[" * 10_000]
-    + [
+    [
+        b"",
+        b"{}",
+        b"[]",
+        b'"x"',
+        b"\xff",
+        b"[" * 10_000,
+        b'{"heartbeat_interval_secs":0,"lease_duration_secs":15}',
         b'{"heartbeat_interval_secs":15,"lease_duration_secs":15}',
         b'{"heartbeat_interval_secs":"5","lease_duration_secs":15}',
     ],

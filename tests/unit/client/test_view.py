@@ -192,14 +192,12 @@ def test_a_service_that_was_never_complete_is_not_made_so_by_its_word() -> None:
 def test_each_change_is_a_later_revision() -> None:
     view = synced()
     revisions = [view.snapshot().revision]
-    for change in (
-        lambda: view.upsert(pool("a"), 0),
-        lambda: view.remove(pool("a").key),
-        lambda: view.replace([pool("b")], complete=True),
-        lambda: view.replace([], complete=False),
-        lambda: view.replace([], complete=True),
-    ):
-        change()
+    view.upsert(pool("a"), 0)
+    revisions.append(view.snapshot().revision)
+    view.remove(pool("a").key)
+    revisions.append(view.snapshot().revision)
+    for names, complete in (["b"], True), ([], False), ([], True):
+        view.replace(map(pool, names), complete=complete)
         revisions.append(view.snapshot().revision)
     assert revisions == sorted(set(revisions))
 
