@@ -17,7 +17,7 @@ from gdsvc.client.options import Options
 from gdsvc.errors import Unavailable
 from gdsvc.model import PoolKey, PoolListing, RouterReplica
 from gdsvc.pool_discovery.directory import EVERYTHING, Filter
-from gdsvc.pool_discovery.fanout import Lagged
+from gdsvc.pool_discovery.fanout import LAGGED, Lagged
 from gdsvc.pool_discovery.watch import Event, Resync, Snapshot
 
 Item = TypeVar("Item")
@@ -78,18 +78,17 @@ class RemoteDirectory(Generic[Item, Key]):
         """A Resync once the service has been reached, then every change; ends when the directory is left."""
         view = self._follower.view
         subscription = view.fanout.subscribe()
-        if view.synced:
-            yield Resync(view.snapshot())
+        event = LAGGED if view.synced or self._closed else await subscription.next()
         while True:
-            event = await subscription.next()
             if not isinstance(event, Lagged):
                 yield event
-                continue
-            self._raise_fault()
-            if self._closed:
-                return
-            subscription = view.fanout.subscribe()
-            yield Resync(view.snapshot())
+            else:
+                self._raise_fault()
+                if self._closed:
+                    return
+                subscription = view.fanout.subscribe()
+                yield Resync(view.snapshot())
+            event = await subscription.next()
 
     async def _follow(self) -> None:
         try:
