@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from typing import Generic, TypeVar
 
 from gdsvc.client.kinds import Kind
-from gdsvc.pool_discovery.fanout import Fanout
+from gdsvc.pool_discovery.fanout import CAPACITY, Fanout
 from gdsvc.pool_discovery.watch import Completeness, Removed, Snapshot, Upserted
 
 Item = TypeVar("Item")
@@ -22,7 +22,7 @@ class View(Generic[Item, Key]):
     """
 
     def __init__(self, kind: Kind[Item, Key]) -> None:
-        self.fanout: Fanout[Upserted[Item] | Removed[Key]] = Fanout()
+        self.fanout: Fanout[Upserted[Item] | Removed[Key]] = Fanout(journal=CAPACITY)  # nobody resumes here
         self.revision = 0
         self.synced = False
         self._kind = kind
