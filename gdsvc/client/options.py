@@ -46,6 +46,12 @@ class Options(msgspec.Struct, frozen=True):
         if self.client_key_path is not None and self.client_cert_path is None:
             raise InvalidOptions("client_key_path", "expected client_cert_path beside it")
 
+    @property
+    def speaks_tls(self) -> bool:
+        """Whether TLS files are to be read: the system's CAs alone take 20 ms."""
+        files = (self.ca_path, self.client_cert_path, self.client_key_path)
+        return any(files) or any(url.lower().startswith("https:") for url in self.urls)
+
 
 def _base(url: str) -> str:
     """`url` without a slash at its end. What is wrong is not echoed: it may hold a password."""

@@ -47,7 +47,7 @@ class Transport:
         self._session: aiohttp.ClientSession | None = None
 
     async def __aenter__(self) -> Self:
-        context = await asyncio.to_thread(tls_context, self._options)
+        context = await asyncio.to_thread(tls_context, self._options) if self._options.speaks_tls else True
         self._session = aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(ssl=context, limit=0),  # watches must not take the places of requests
             cookie_jar=aiohttp.DummyCookieJar(),

@@ -6,7 +6,6 @@ the test says so. What a stand shows after `pass_time` or `settle` is all that h
 
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from functools import partial
 from typing import Generic, Protocol, TypeVar
 
 import pytest
@@ -91,12 +90,19 @@ OpenReplicas = Callable[[], AbstractAsyncContextManager[ReplicaStand]]
 
 POOLS: dict[str, Callable[[pytest.FixtureRequest], OpenPools]] = {
     "memory": lambda _request: memory_pools,
-    "remote": lambda request: partial(remote_pools, request.getfixturevalue("driven")),
+    "remote": lambda request: lambda: remote_pools(request.getfixturevalue("driven")),
 }
 REPLICAS: dict[str, Callable[[pytest.FixtureRequest], OpenReplicas]] = {
     "memory": lambda _request: memory_replicas,
-    "remote": lambda request: partial(remote_replicas, request.getfixturevalue("driven")),
+    "remote": lambda request: lambda: remote_replicas(request.getfixturevalue("driven")),
 }
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Remote stands run on one loop: another process and real sockets take their time, and the client has both."""
+    twice = [item for item in items if "[remote-asyncio" in item.name]
+    items[:] = [item for item in items if item not in twice]
+    config.hook.pytest_deselected(items=twice)
 
 
 @pytest.fixture(scope="session")

@@ -1,4 +1,4 @@
-"""The client's directories as a backend: of a service in another process, over real sockets, on a clock of the test's."""
+"""The client's directories as a backend: of a service in another process, on real sockets, on the test's own clock."""
 
 import asyncio
 import subprocess
@@ -6,9 +6,10 @@ import sys
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from gdsvc.client import DiscoveryApi, Options, RemotePoolDirectory, RemoteReplicaDirectory
+from gdsvc.client.directory import RemoteDirectory
 from gdsvc.client.heartbeat import Registration, encode, granted_lease, list_path, member_path
 from gdsvc.model import Lease, PoolKey, PoolRegistration, RouterReplica
 
@@ -16,7 +17,7 @@ PROGRAM = Path(__file__).with_name("driven_service.py")
 PATIENCE_SECS = 10.0
 LEASE = Lease(5, 15)
 
-Remote = TypeVar("Remote", RemotePoolDirectory, RemoteReplicaDirectory)
+Remote = TypeVar("Remote", bound="RemoteDirectory[Any, Any]")
 Payload = TypeVar("Payload", PoolRegistration, RouterReplica)
 Key = TypeVar("Key", PoolKey, str)
 
@@ -63,20 +64,21 @@ def driven_services() -> Iterator[Driven]:
 class RemoteRegistrar(Generic[Payload, Key]):
     """Posts what it is told. A body stands for the payload that came with it, as it does for a store."""
 
-    lease = LEASE
-
     def __init__(self, api: DiscoveryApi) -> None:
+        self.lease = LEASE
         self._api = api
         self._bodies: dict[bytes, Payload] = {}
 
-    async def renew(self, body: bytes) -> bool:
+    async def renew(self, body: bytes, source: str | None = None) -> bool:
+        del source  # the service sees it
         payload = self._bodies.get(body)
         if payload is None:
             return False
         await self.register(payload, body)
         return True
 
-    async def register(self, payload: Payload, body: bytes | None = None) -> Lease:
+    async def register(self, payload: Payload, body: bytes | None = None, source: str | None = None) -> Lease:
+        del source
         answer = await self._api.request("POST", list_path(payload), body=encode(payload))
         assert answer.status == 200, answer
         if body is not None:
@@ -85,7 +87,8 @@ class RemoteRegistrar(Generic[Payload, Key]):
         assert lease is not None
         return lease
 
-    async def deregister(self, key: Key) -> bool:
+    async def deregister(self, key: Key, source: str | None = None) -> bool:
+        del source
         member: Registration = RouterReplica(key, "http://a") if isinstance(key, str) else PoolRegistration(key)
         self._bodies = {body: held for body, held in self._bodies.items() if member_path(held) != member_path(member)}
         answer = await self._api.request("DELETE", member_path(member))
@@ -118,16 +121,14 @@ class RemoteStand(Generic[Remote, Payload, Key]):
 
 @asynccontextmanager
 async def remote_pools(driven: Driven) -> AsyncIterator[RemoteStand[RemotePoolDirectory, PoolRegistration, PoolKey]]:
-    async with _service(driven) as options:
-        async with RemotePoolDirectory(options) as directory, DiscoveryApi(options) as api:
-            yield RemoteStand(driven, api, directory, "/pools")
+    async with _service(driven) as options, RemotePoolDirectory(options) as directory, DiscoveryApi(options) as api:
+        yield RemoteStand(driven, api, directory, "/pools")
 
 
 @asynccontextmanager
 async def remote_replicas(driven: Driven) -> AsyncIterator[RemoteStand[RemoteReplicaDirectory, RouterReplica, str]]:
-    async with _service(driven) as options:
-        async with RemoteReplicaDirectory(options) as directory, DiscoveryApi(options) as api:
-            yield RemoteStand(driven, api, directory, "/routers")
+    async with _service(driven) as options, RemoteReplicaDirectory(options) as directory, DiscoveryApi(options) as api:
+        yield RemoteStand(driven, api, directory, "/routers")
 
 
 @asynccontextmanager

@@ -251,6 +251,7 @@ async def test_router_replicas_are_followed_alike() -> None:
 # ------------------------------------------------------------------------------------------------ bad days
 
 
+@pytest.mark.loops("asyncio")
 async def test_a_server_that_closes_at_once_is_not_stormed() -> None:
     script = Streams(close_at_once)
     async with ScriptedServer(script) as server, RemotePoolDirectory(options(server)):
@@ -258,6 +259,7 @@ async def test_a_server_that_closes_at_once_is_not_stormed() -> None:
         assert 2 <= len(server.asked) <= 10, "aiohttp itself sends each GET twice"
 
 
+@pytest.mark.loops("asyncio")
 async def test_a_server_that_says_the_same_and_closes_is_not_stormed_either() -> None:
     script = Streams(stream(("resync", listed(pool("a")), "e-1"), stays=False))
     async with ScriptedServer(script) as server, RemotePoolDirectory(options(server)):
@@ -266,6 +268,7 @@ async def test_a_server_that_says_the_same_and_closes_is_not_stormed_either() ->
         assert 2 <= len(server.asked) <= 5
 
 
+@pytest.mark.loops("asyncio")
 async def test_the_pause_that_the_service_names_is_kept() -> None:
     script = Streams(
         stream(("resync", listed(pool("a")), "e-1"), before=b"retry: 700\n\n", stays=False),
@@ -292,6 +295,7 @@ async def test_a_peer_that_falls_silent_is_left_and_resumed() -> None:
         assert script.resumed_from[:2] == [None, "e-1"]
 
 
+@pytest.mark.loops("asyncio")
 @pytest.mark.parametrize(
     "event",
     [
@@ -362,6 +366,7 @@ async def test_the_last_view_is_kept_while_nobody_answers() -> None:
         assert await directory.list() == before
 
 
+@pytest.mark.loops("asyncio")
 async def test_a_service_that_is_not_ready_is_asked_again_when_it_says() -> None:
     script = Streams(
         refusal(503, b'{"error":{"message":"not synced yet"}}', Retry_After="1"),
@@ -397,6 +402,7 @@ class Lists:
             await caller.reply(200, self.body, ETag=etag)
 
 
+@pytest.mark.loops("asyncio")
 @pytest.mark.parametrize("status", [404, 405, 501])
 async def test_where_there_is_no_watch_lists_are_polled_and_their_differences_told(status: int) -> None:
     lists = Lists(listed(pool("a"), pool("b")))

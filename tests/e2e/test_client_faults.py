@@ -61,8 +61,8 @@ class Truth:
         return items
 
     async def keep_changing(self, random: Random) -> None:
-        for name in range(COMING_AND_GOING):
-            await self.register(pool(f"moving-{name:02}"))
+        for number in range(COMING_AND_GOING):
+            await self.register(pool(f"moving-{number:02}"))
         while True:
             await asyncio.sleep(CHANGE_SECS)
             name = f"moving-{random.randrange(COMING_AND_GOING):02}"
