@@ -13,7 +13,7 @@ from gdsvc.client.errors import ClientError, Refused, StreamLost
 from gdsvc.client.kinds import Kind
 from gdsvc.client.link import MOST_TOLD_SECS, Link, jittered
 from gdsvc.client.sse import ServerSentEvent
-from gdsvc.client.view import View
+from gdsvc.client.view import Difference, View
 from gdsvc.errors import Invalid, NotJson
 
 NO_WATCH: Final = frozenset({404, 405, 501})  # such as upstream's service, or one of ours that is older
@@ -146,10 +146,12 @@ class Follower(Generic[Item, Key]):
     async def _replace(self, body: bytes) -> bool:
         self._etag = None
         if len(body) < OFF_LOOP_FROM:
-            complete, items = self._kind.decode_list(body)
-        else:
-            complete, items = await asyncio.to_thread(self._kind.decode_list, body)
-        return self.view.replace(items, complete=complete)
+            return self.view.replace(self._difference(body))
+        return self.view.replace(await asyncio.to_thread(self._difference, body))
+
+    def _difference(self, body: bytes) -> Difference[Item]:
+        complete, items = self._kind.decode_list(body)
+        return self.view.difference(items, complete=complete)
 
     def _in_touch(self, *, moved: bool) -> None:
         self._link.heard(self._now(), moved=moved)

@@ -7,12 +7,22 @@ fact that is known is not replaced by null. Only an explicit removal or a comple
 from collections.abc import Iterable
 from typing import Generic, TypeVar
 
+from msgspec import Struct
+
 from gdsvc.client.kinds import Kind
 from gdsvc.pool_discovery.fanout import CAPACITY, Fanout
 from gdsvc.pool_discovery.watch import Completeness, Removed, Snapshot, Upserted
 
 Item = TypeVar("Item")
 Key = TypeVar("Key")
+
+
+class Difference(Struct, Generic[Item], frozen=True):
+    """What a list changes in a view: the keys that leave, and the members that are new or have changed."""
+
+    complete: bool
+    gone: list[bytes]
+    changed: list[tuple[bytes, Item]]
 
 
 class View(Generic[Item, Key]):
@@ -43,14 +53,20 @@ class View(Generic[Item, Key]):
             self._snapshot = Snapshot(tuple(self._members.values()), self.completeness, self.revision)
         return self._snapshot
 
-    def replace(self, items: Iterable[Item], *, complete: bool) -> bool:
-        """Takes in a whole list. Watchers hear the difference, or a Resync where completeness changes."""
-        first, before = not self.synced, self.completeness
+    def difference(self, items: Iterable[Item], *, complete: bool) -> "Difference[Item]":
+        """What a whole list changes. Only reads: it may run in a thread, as long as nobody moves the view meanwhile."""
+        members = self._members
         told = {self._sort_key(item): self._merged(item, complete=complete) for item in items}
-        gone = [key for key in self._members if key not in told] if complete else []
-        changed = [(key, item) for key, item in told.items() if self._members.get(key) != item]
-        self.synced, self._said_complete, self._stale = True, complete, False
-        if first or before is not self.completeness:
+        gone = [key for key in members if key not in told] if complete else []
+        changed = [(key, item) for key, item in told.items() if members.get(key) != item]
+        return Difference(complete, gone, changed)
+
+    def replace(self, difference: "Difference[Item]") -> bool:
+        """Takes in a whole list. Watchers hear each change, or a Resync where completeness changes or many did."""
+        first, before = not self.synced, self.completeness
+        gone, changed = difference.gone, difference.changed
+        self.synced, self._said_complete, self._stale = True, difference.complete, False
+        if first or before is not self.completeness or len(gone) + len(changed) > CAPACITY:
             for key in gone:
                 del self._members[key]
             self._members.update(changed)

@@ -24,6 +24,8 @@ from tests.e2e.process import Serve
 from tests.e2e.scripted import Asked, Caller, ScriptedServer, nothing
 from tests.e2e.test_tls import Files, client_context, files, tls_flags  # noqa: F401 - `files` is a fixture
 
+pytestmark = pytest.mark.loops("asyncio")  # the contract suite and the bad network run on uvloop
+
 SOON_SECS = 5.0  # for what is to come at once
 
 
@@ -376,7 +378,7 @@ async def test_a_stream_that_falls_silent_is_lost() -> None:
 async def test_comments_keep_a_stream_alive() -> None:
     async def stream(_asked: Asked, caller: Caller) -> None:
         await caller.begin_events()
-        for _ in range(10):
+        for _ in range(6):
             await asyncio.sleep(0.1)
             await caller.send(b": here\n\n")
         await caller.event("resync", b"{}", "e-1")
@@ -384,7 +386,7 @@ async def test_comments_keep_a_stream_alive() -> None:
 
     async with (
         ScriptedServer(stream) as server,
-        DiscoveryApi(options(server.url), silence_secs=0.8) as api,
+        DiscoveryApi(options(server.url), silence_secs=0.4) as api,
         asyncio.timeout(SOON_SECS),
         api.events("/pools/watch") as events,
     ):

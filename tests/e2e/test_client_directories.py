@@ -13,8 +13,10 @@ from gdsvc.pool_discovery.directory import Filter
 from gdsvc.pool_discovery.watch import Completeness, Event, Removed, Resync, Snapshot, Upserted
 from tests.e2e.scripted import Asked, Caller, ScriptedServer
 
+pytestmark = pytest.mark.loops("asyncio")  # the contract suite and the bad network run on uvloop
+
 SOON_SECS = 8.0  # for what is to come at once
-COUNTED_SECS = 1.0  # in which attempts are counted: pauses of at least 0.1, 0.2, 0.4, 0.8 s
+COUNTED_SECS = 5.0  # in which attempts are counted: pauses of at least 0.1, 0.2, 0.4, 0.8, 1.6, 3.2 s
 WATCH, LIST = "/pools/watch", "/pools"
 Watch = AsyncIterator[Event[PoolListing, PoolKey]]
 Script = Callable[[Asked, Caller], Awaitable[None]]
@@ -251,24 +253,23 @@ async def test_router_replicas_are_followed_alike() -> None:
 # ------------------------------------------------------------------------------------------------ bad days
 
 
-@pytest.mark.loops("asyncio")
+@pytest.mark.load
 async def test_a_server_that_closes_at_once_is_not_stormed() -> None:
     script = Streams(close_at_once)
     async with ScriptedServer(script) as server, RemotePoolDirectory(options(server)):
         await asyncio.sleep(COUNTED_SECS)
-        assert 2 <= len(server.asked) <= 10, "aiohttp itself sends each GET twice"
+        assert 3 <= len(server.asked) <= 14, "aiohttp itself sends each GET twice"
 
 
-@pytest.mark.loops("asyncio")
+@pytest.mark.load
 async def test_a_server_that_says_the_same_and_closes_is_not_stormed_either() -> None:
     script = Streams(stream(("resync", listed(pool("a")), "e-1"), stays=False))
     async with ScriptedServer(script) as server, RemotePoolDirectory(options(server)):
         script.go.set()
         await asyncio.sleep(COUNTED_SECS)
-        assert 2 <= len(server.asked) <= 5
+        assert 3 <= len(server.asked) <= 7
 
 
-@pytest.mark.loops("asyncio")
 async def test_the_pause_that_the_service_names_is_kept() -> None:
     script = Streams(
         stream(("resync", listed(pool("a")), "e-1"), before=b"retry: 700\n\n", stays=False),
@@ -295,7 +296,6 @@ async def test_a_peer_that_falls_silent_is_left_and_resumed() -> None:
         assert script.resumed_from[:2] == [None, "e-1"]
 
 
-@pytest.mark.loops("asyncio")
 @pytest.mark.parametrize(
     "event",
     [
@@ -366,7 +366,6 @@ async def test_the_last_view_is_kept_while_nobody_answers() -> None:
         assert await directory.list() == before
 
 
-@pytest.mark.loops("asyncio")
 async def test_a_service_that_is_not_ready_is_asked_again_when_it_says() -> None:
     script = Streams(
         refusal(503, b'{"error":{"message":"not synced yet"}}', Retry_After="1"),
@@ -402,7 +401,6 @@ class Lists:
             await caller.reply(200, self.body, ETag=etag)
 
 
-@pytest.mark.loops("asyncio")
 @pytest.mark.parametrize("status", [404, 405, 501])
 async def test_where_there_is_no_watch_lists_are_polled_and_their_differences_told(status: int) -> None:
     lists = Lists(listed(pool("a"), pool("b")))

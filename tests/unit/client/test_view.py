@@ -1,6 +1,8 @@
 """What a follower holds: complete lists replace, incomplete ones add and update, and watchers hear the difference."""
 
 import asyncio
+from collections.abc import Iterable
+from typing import TypeVar
 
 import pytest
 from msgspec import UNSET
@@ -8,9 +10,11 @@ from msgspec import UNSET
 from gdsvc.client.kinds import POOLS, ROUTERS
 from gdsvc.client.view import View
 from gdsvc.model import PoolCapacity, PoolKey, PoolListing, PoolLocation, PoolRegistration, RouterReplica, listing_of
-from gdsvc.pool_discovery.fanout import Lagged, Subscription
+from gdsvc.pool_discovery.fanout import CAPACITY, Lagged, Subscription
 from gdsvc.pool_discovery.watch import Completeness, Removed, Upserted
 
+Item = TypeVar("Item")
+Key = TypeVar("Key")
 Told = Upserted[PoolListing] | Removed[PoolKey] | Lagged
 
 
@@ -25,8 +29,13 @@ def bare(name: str) -> PoolListing:
 
 def synced(*items: PoolListing, complete: bool = True) -> View[PoolListing, PoolKey]:
     view = View(POOLS)
-    view.replace(items, complete=complete)
+    take(view, items, complete=complete)
     return view
+
+
+def take(view: View[Item, Key], items: Iterable[Item], *, complete: bool = True) -> bool:
+    """Takes in a whole list; whether the view moved."""
+    return view.replace(view.difference(items, complete=complete))
 
 
 def shown(view: View[PoolListing, PoolKey]) -> list[PoolListing]:
@@ -54,27 +63,27 @@ def test_members_are_shown_in_key_order() -> None:
 
 def test_a_complete_list_replaces_the_one_before() -> None:
     view = synced(pool("a"), pool("b"))
-    assert view.replace([pool("b", "new"), pool("c")], complete=True)
+    assert take(view, [pool("b", "new"), pool("c")], complete=True)
     assert shown(view) == [pool("b", "new"), pool("c")]
     assert view.completeness is Completeness.EXACT
 
 
 def test_a_complete_list_takes_facts_away() -> None:
     view = synced(pool("a"))
-    view.replace([bare("a")], complete=True)
+    take(view, [bare("a")], complete=True)
     assert shown(view) == [bare("a")]
 
 
 def test_an_incomplete_list_removes_nobody() -> None:
     view = synced(pool("a"), pool("b"))
-    assert view.replace([pool("c")], complete=False)
+    assert take(view, [pool("c")], complete=False)
     assert shown(view) == [pool("a"), pool("b"), pool("c")]
     assert view.completeness is Completeness.ESTIMATED
 
 
 def test_an_incomplete_list_updates() -> None:
     view = synced(pool("a"))
-    view.replace([pool("a", "new")], complete=False)
+    take(view, [pool("a", "new")], complete=False)
     assert shown(view) == [pool("a", "new")]
 
 
@@ -93,7 +102,7 @@ FACTS = {
 def test_no_known_fact_is_replaced_by_nothing_in_an_incomplete_list(name: str) -> None:
     known = PoolListing(bare("a").key, bare("a").id, **{name: FACTS[name]})  # type: ignore[arg-type]
     view = synced(known)
-    view.replace([bare("a")], complete=False)
+    take(view, [bare("a")], complete=False)
     assert shown(view) == [known]
     assert not view.upsert(bare("a"), 0)
     assert shown(view) == [known]
@@ -106,14 +115,14 @@ def test_every_member_but_key_and_id_is_a_fact() -> None:
 
 def test_a_location_that_is_told_is_taken_as_a_whole() -> None:
     view = synced(PoolListing(bare("a").key, bare("a").id, PoolLocation("eu", "eu-1")))
-    view.replace([PoolListing(bare("a").key, bare("a").id, PoolLocation("us"))], complete=False)
+    take(view, [PoolListing(bare("a").key, bare("a").id, PoolLocation("us"))], complete=False)
     assert shown(view)[0].location == PoolLocation("us")
 
 
 def test_the_list_that_completes_says_the_last_word() -> None:
     view = synced(pool("a"), pool("b"))
-    view.replace([bare("a")], complete=False)
-    view.replace([bare("a")], complete=True)
+    take(view, [bare("a")], complete=False)
+    take(view, [bare("a")], complete=True)
     assert shown(view) == [bare("a")]
 
 
@@ -138,7 +147,7 @@ def test_what_says_nothing_new_moves_nothing() -> None:
     before = view.snapshot()
     assert not view.upsert(pool("a"), 0)
     assert not view.remove(pool("x").key)
-    assert not view.replace([pool("a")], complete=True)
+    assert not take(view, [pool("a")], complete=True)
     assert not view.vouched(fresh=True)
     assert view.snapshot() is before
 
@@ -149,7 +158,7 @@ def test_what_says_nothing_new_moves_nothing() -> None:
 async def test_watchers_hear_only_the_difference_between_two_lists() -> None:
     view = synced(pool("a"), pool("b"), pool("c"))
     subscription = view.fanout.subscribe()
-    view.replace([pool("b"), pool("c", "new"), pool("d")], complete=True)
+    take(view, [pool("b"), pool("c", "new"), pool("d")], complete=True)
     assert await read(subscription) == [Removed(pool("a").key), Upserted(pool("c", "new")), Upserted(pool("d"))]
 
 
@@ -157,7 +166,7 @@ async def test_watchers_hear_only_the_difference_between_two_lists() -> None:
 async def test_a_change_of_completeness_is_a_resync_and_nothing_else(before: bool, after: bool) -> None:
     view = synced(pool("a"), complete=before)
     subscription = view.fanout.subscribe()
-    view.replace([pool("a"), pool("b")], complete=after)
+    take(view, [pool("a"), pool("b")], complete=after)
     (told,) = await read(subscription)
     assert isinstance(told, Lagged)
     assert shown(view) == [pool("a"), pool("b")]
@@ -166,9 +175,19 @@ async def test_a_change_of_completeness_is_a_resync_and_nothing_else(before: boo
 async def test_the_first_list_is_a_resync_though_it_is_empty_and_incomplete() -> None:
     view = View(POOLS)
     subscription = view.fanout.subscribe()
-    assert view.replace([], complete=False)
+    assert take(view, [], complete=False)
     (told,) = await read(subscription)
     assert isinstance(told, Lagged)
+
+
+@pytest.mark.parametrize(("changes", "resync"), [(CAPACITY, False), (CAPACITY + 1, True)])
+async def test_more_changes_than_a_watcher_may_be_behind_are_one_resync(changes: int, resync: bool) -> None:
+    view = synced(pool("a"))
+    subscription = view.fanout.subscribe()
+    take(view, [pool("a"), *(pool(f"b{number}") for number in range(changes))])
+    told = await read(subscription)
+    assert len(told) == (1 if resync else changes)
+    assert isinstance(told[0], Lagged) is resync
 
 
 async def test_out_of_reach_for_too_long_is_estimated_and_nobody_is_lost() -> None:
@@ -197,13 +216,13 @@ def test_each_change_is_a_later_revision() -> None:
     view.remove(pool("a").key)
     revisions.append(view.snapshot().revision)
     for names, complete in (["b"], True), ([], False), ([], True):
-        view.replace(map(pool, names), complete=complete)
+        take(view, map(pool, names), complete=complete)
         revisions.append(view.snapshot().revision)
     assert revisions == sorted(set(revisions))
 
 
 def test_replicas_are_held_by_id() -> None:
     view = View(ROUTERS)
-    view.replace([RouterReplica("b", "http://b"), RouterReplica("a", "http://a")], complete=False)
-    view.replace([RouterReplica("a", "http://new")], complete=False)
+    take(view, [RouterReplica("b", "http://b"), RouterReplica("a", "http://a")], complete=False)
+    take(view, [RouterReplica("a", "http://new")], complete=False)
     assert list(view.snapshot().items) == [RouterReplica("a", "http://new"), RouterReplica("b", "http://b")]
