@@ -100,6 +100,8 @@ def _cause(error: BaseException) -> BaseException:
             return error.certificate_error
         case aiohttp.ClientConnectorError():
             return error.os_error
+        case aiohttp.ClientOSError() if isinstance(error.__cause__, ssl.SSLError):
+            return error.__cause__  # an alert after the handshake, such as that a client certificate is missing
         case _:
             return error
 
