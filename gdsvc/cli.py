@@ -39,11 +39,6 @@ NOTICE_SHARE: Final = 0.25  # of the grace period, at most
 log = logs.get("gdsvc")
 
 
-def main_drop_in(argv: Sequence[str] | None = None) -> int:
-    """`global-discovery-service`: the flags of `gdsvc serve` without the command."""
-    return serve(list(sys.argv[1:] if argv is None else argv), "global-discovery-service")
-
-
 def serve(argv: Sequence[str], prog: str) -> int:
     """Runs the discovery service until it is told to stop; the exit code."""
     try:

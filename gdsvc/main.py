@@ -1,9 +1,11 @@
-"""`gdsvc`: which command is meant. Loads what that command needs and no more; the rest is decided there."""
+"""The programs: which command is meant. Loads what that command needs and no more; the rest is decided there."""
 
 import os
 import sys
 from collections.abc import Sequence
 from difflib import get_close_matches
+from types import ModuleType
+from typing import cast
 
 from gdsvc import __version__
 from gdsvc.commands.failures import DONE, FAULT, INTERRUPTED, USAGE
@@ -36,12 +38,29 @@ def main(argv: Sequence[str] | None = None) -> int:
         return INTERRUPTED
 
 
+def main_drop_in(argv: Sequence[str] | None = None) -> int:
+    """`global-discovery-service`: the flags of `gdsvc serve` without the command."""
+    return _serve(list(sys.argv[1:] if argv is None else argv), "global-discovery-service")
+
+
+def _serve(flags: Sequence[str], prog: str) -> int:
+    """structlog loads rich where it finds it, for tracebacks that we never let it write: a fifth of the time to start.
+
+    So it does not find it.
+    """
+    modules = cast("dict[str, ModuleType | None]", sys.modules)
+    hidden = modules.setdefault("rich", None) is None
+    from gdsvc.cli import serve
+
+    if hidden:
+        del modules["rich"]
+    return serve(flags, prog)
+
+
 def _run(argv: Sequence[str]) -> int:
     match argv:
         case ["serve", *flags]:
-            from gdsvc.cli import serve
-
-            return serve(flags, "gdsvc serve")
+            return _serve(flags, "gdsvc serve")
         case [name, *rest] if name in MANUALS:
             return _run_for_people(name, rest)
         case ["-h" | "--help" | "help"]:
