@@ -1,4 +1,4 @@
-"""How a command ends before its time: SIGINT, SIGTERM, and a reader at the far end of a pipe that leaves."""
+"""How a command ends before its time: SIGINT, SIGTERM, SIGHUP, and a reader at the far end of a pipe that leaves."""
 
 import asyncio
 import signal
@@ -6,7 +6,7 @@ from collections.abc import Coroutine
 from enum import Enum
 from typing import Final
 
-SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
+SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class Ending(Enum):
@@ -23,14 +23,24 @@ class _Told:
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
         self._task = asyncio.current_task()
+        self._numbers = [number for number in SIGNALS if not _is_held_off(number)]
         self.ending = Ending.DONE
+
+    def listen(self) -> None:
+        for number in self._numbers:
+            self._loop.add_signal_handler(number, self, Ending.TOLD)
 
     def __call__(self, ending: Ending) -> None:
         if self.ending is Ending.DONE and self._task is not None:
             self.ending = ending
             self._task.cancel()
-        for number in SIGNALS:
+        for number in self._numbers:
             self._loop.remove_signal_handler(number)
+
+
+def _is_held_off(number: signal.Signals) -> bool:
+    """Whether who started us wants it ignored, as nohup does with SIGHUP. SIGINT is the one that we document."""
+    return number is signal.SIGHUP and signal.getsignal(number) is signal.SIG_IGN
 
 
 async def run_until_told(work: Coroutine[None, None, None], pipe: int | None = None) -> Ending:
@@ -41,8 +51,7 @@ async def run_until_told(work: Coroutine[None, None, None], pipe: int | None = N
     """
     loop = asyncio.get_running_loop()
     told = _Told()
-    for number in SIGNALS:
-        loop.add_signal_handler(number, told, Ending.TOLD)
+    told.listen()
     if pipe is not None:  # a writing end turns readable at one thing only: an error, which is that nobody reads
         loop.add_reader(pipe, told, Ending.READER_LEFT)
     try:

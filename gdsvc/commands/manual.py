@@ -16,8 +16,8 @@ class Manual(Struct, frozen=True):
 MANUALS: Final = {
     "pools": Manual(
         "list the pools that are alive",
-        "Lists the pools that are alive: their keys, models, regions, frontends, the concurrency they offer and the "
-        "number of their PoolRelays. Filters of different names must all match, of the same name one of them.",
+        "Lists the pools that are alive: their keys, models, regions, frontends, how many requests they take at a time "
+        "and the number of their PoolRelays. Filters of different names must all match, of the same name one of them.",
         (
             ("gdsvc pools", "all of them"),
             ("gdsvc pools --model Qwen/Qwen3-0.6B --region us-east-2", "those that serve a model in a region"),

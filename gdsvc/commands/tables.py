@@ -26,7 +26,7 @@ class Table(Struct, frozen=True):
 
 def pool_table(pools: Iterable[Pool]) -> Table:
     """A row for each pool; what it did not say is a hyphen."""
-    return Table(("POOL", "MODEL", "REGION", "FRONTENDS", "CONCURRENCY", "RELAYS"), [_pool_row(pool) for pool in pools])
+    return Table(("POOL", "MODEL", "REGION", "FRONTENDS", "CAPACITY", "RELAYS"), [_pool_row(pool) for pool in pools])
 
 
 def router_table(routers: RouterList) -> Table:

@@ -1,25 +1,21 @@
 """The commands against what is no discovery service, or one that is not there: exit code 3, one line, no traceback.
 
-Real servers on real sockets. Most commands run in the process of the tests, which takes a tenth of the time.
+Real servers on real sockets. Most commands run in the process of the tests.
 """
 
 import re
 import ssl
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from gdsvc.commands.run import run
 from tests.e2e.bad_servers import Scripted, http
-from tests.e2e.people import Ended, at_once
+from tests.e2e.people import Ended, Gdsvc, at_once, in_this_process
 from tests.e2e.process import Serve
 from tests.e2e.test_tls import Files as TlsFiles
 from tests.e2e.test_tls import client_context, files, tls_flags  # noqa: F401 - files is a fixture
 from tests.e2e.wire import pool
-
-Gdsvc = Callable[..., Ended]  # the fixture `gdsvc`: arguments, and variables by keyword
 
 PAGE = b"<!doctype html><html><title>Welcome to nginx!</title></html>"
 LIST = b'{"complete":true,"pools":[]}'
@@ -27,13 +23,7 @@ LIST = b'{"complete":true,"pools":[]}'
 
 @pytest.fixture
 def gdsvc(capsys: pytest.CaptureFixture[str]) -> Gdsvc:
-    """Runs a command in this process."""
-
-    def command(name: str, *arguments: str, **variables: str) -> Ended:
-        code = run(name, arguments, variables)
-        return Ended(code, *capsys.readouterr())
-
-    return command
+    return in_this_process(capsys)
 
 
 def check(done: Ended, code: int, *words: str) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.bad_servers import Scripted, event, http, stream
-from tests.e2e.people import gdsvc, running, through_a_shell
+from tests.e2e.people import Gdsvc, gdsvc, in_this_process, running, through_a_shell
 from tests.e2e.process import POLL_SECS, Serve, Service
 from tests.e2e.wire import PATIENCE, pool
 
@@ -121,10 +121,11 @@ def test_a_registered_pool_outlives_its_lease_and_is_left_to_it_at_the_end(serve
         done = register.end(signal.SIGINT)
         assert (done.code, done.err) == (0, "")
         assert service.names() == ["mine"]
-    assert service.samples()["gdsvc_expired_total"] == 0
+    samples = service.samples()
+    assert samples["gdsvc_expired_total"] == samples['gdsvc_registrations_total{outcome="changed"}'] == 0
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
 def test_deregister_takes_the_pool_out_at_the_end(serve: Serve, file: Path, number: signal.Signals) -> None:
     service = serve()
     with running("register", "-f", str(file), "--deregister", "--url", url(service), "--output", "json") as register:
@@ -170,6 +171,12 @@ def test_a_pool_that_could_not_be_taken_out_is_said(serve: Serve, file: Path) ->
     assert "ohio/dynamo/mine could not be taken out: " in done.err
 
 
+@pytest.fixture
+def command(capsys: pytest.CaptureFixture[str]) -> Gdsvc:
+    """One that is expected to end by itself."""
+    return in_this_process(capsys)
+
+
 @pytest.mark.parametrize(
     ("content", "said"),
     [
@@ -180,32 +187,32 @@ def test_a_pool_that_could_not_be_taken_out_is_said(serve: Serve, file: Path) ->
         (b'{"key":{"site_id":"a","namespace":"b","dgd_name":"c"},"frontends":["x"]}', "frontends[0]"),
     ],
 )
-def test_a_file_that_is_no_registration_is_refused(file: Path, content: bytes, said: str) -> None:
+def test_a_file_that_is_no_registration_is_refused(command: Gdsvc, file: Path, content: bytes, said: str) -> None:
     file.write_bytes(content)
-    done = gdsvc("register", "-f", str(file))
+    done = command("register", "-f", str(file))
     assert (done.code, done.out) == (1, "")
     assert said in done.err
     assert done.err.count("\n") == 1
 
 
-def test_a_file_that_is_not_there_is_wrong_usage(tmp_path: Path) -> None:
+def test_a_file_that_is_not_there_is_wrong_usage(command: Gdsvc, tmp_path: Path) -> None:
     for path in (tmp_path / "missing.json", tmp_path):
-        done = gdsvc("register", "-f", str(path))
+        done = command("register", "-f", str(path))
         assert (done.code, done.out) == (2, "")
         assert str(path) in done.err
 
 
-def test_a_registration_that_the_service_refuses_ends_the_command(serve: Serve, file: Path) -> None:
+def test_a_registration_that_the_service_refuses_ends_the_command(command: Gdsvc, serve: Serve, file: Path) -> None:
     service = serve("--max-pools", "1")
     assert service.post("/pools", pool("first")).status == 200
-    done = gdsvc("register", "-f", str(file), "--url", url(service))
+    done = command("register", "-f", str(file), "--url", url(service))
     assert (done.code, done.out) == (1, "")
     assert "(429)" in done.err
 
 
-def test_a_service_that_is_not_there_ends_a_registration(file: Path) -> None:
+def test_a_service_that_is_not_there_ends_a_registration(command: Gdsvc, file: Path) -> None:
     with Scripted() as server:
         pass
-    done = gdsvc("register", "-f", str(file), "--url", server.url)
+    done = command("register", "-f", str(file), "--url", server.url)
     assert (done.code, done.out) == (3, "")
     assert done.err.count("\n") == 1

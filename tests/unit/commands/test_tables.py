@@ -29,14 +29,14 @@ def terminal(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_pipe_gets_aligned_columns_without_trailing_blanks() -> None:
     assert plain(pool_table([MOCKER, FULL])) == (
-        "POOL                  MODEL            REGION     FRONTENDS                CONCURRENCY  RELAYS\n"
-        "ohio/dynamo/mocker-1  -                -          -                        -            0\n"
-        "oregon/dynamo/qwen    Qwen/Qwen3-0.6B  us-west-2  http://10.0.0.7:8000 +2  64           2\n"
+        "POOL                  MODEL            REGION     FRONTENDS                CAPACITY  RELAYS\n"
+        "ohio/dynamo/mocker-1  -                -          -                        -         0\n"
+        "oregon/dynamo/qwen    Qwen/Qwen3-0.6B  us-west-2  http://10.0.0.7:8000 +2  64        2\n"
     )
 
 
 def test_no_pools_are_heads_alone() -> None:
-    assert plain(pool_table([])) == "POOL  MODEL  REGION  FRONTENDS  CONCURRENCY  RELAYS\n"
+    assert plain(pool_table([])) == "POOL  MODEL  REGION  FRONTENDS  CAPACITY  RELAYS\n"
 
 
 def test_routers_have_an_id_and_a_url() -> None:
