@@ -1,5 +1,6 @@
 """Instants and durations as people read them; the time now is passed in, in seconds since 1970."""
 
+import re
 from datetime import UTC, datetime
 from typing import Final
 
@@ -12,6 +13,7 @@ _UNITS: Final = (
 )  # (from, seconds of one, name)
 
 
+_INSTANT = re.compile(r"\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:Z|[+-]\d\d:\d\d)", re.ASCII)
 LONGEST_SECS: Final = 1e12  # thirty thousand years: what a service says beyond is nonsense
 
 
@@ -35,6 +37,11 @@ def instant(unix_secs: float) -> str:
         return datetime.fromtimestamp(unix_secs, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
     except (ValueError, OverflowError, OSError):
         return "a time that no calendar has"
+
+
+def told(text: str, now: float) -> str:
+    """A sentence of the service, every RFC 3339 instant in it both ways."""
+    return _INSTANT.sub(lambda match: when(match[0], now), text)
 
 
 def when(text: str, now: float) -> str:

@@ -159,6 +159,8 @@ def _pool(pool: Pool) -> Iterator[str]:
         yield f"model {excerpt(pool.model)}"
     if pool.location and pool.location.region:
         yield f"region {excerpt(pool.location.region)}"
+    if pool.capacity and pool.capacity.max_concurrency is not None:
+        yield f"capacity {pool.capacity.max_concurrency}"
     count = len(pool.frontends or ())
     yield f"{count} frontend{'' if count == 1 else 's'}"
 

@@ -20,7 +20,7 @@ def test_a_listed_pool_is_explained_in_sentences_with_times_both_ways() -> None:
         history=(Happening("2026-11-30T00:55:00.000Z", "registered", "first heard from 10.0.0.7"),),
     )
     assert explained(explanation, NOW).splitlines() == [
-        "ohio/dynamo/mocker-1: listed: its last heartbeat came 3.8 s ago.",
+        "ohio/dynamo/mocker-1 is listed: its last heartbeat came 3.8 s ago.",
         "Its last heartbeat came at 2026-11-30 00:59:56 UTC (3.8 s ago); without another its lease ends at "
         "2026-11-30 01:00:11 UTC (in 11 s).",
         "42 registrations of it were heard, the last from 10.0.0.7; its relays agree.",
@@ -34,7 +34,7 @@ def test_a_pool_that_left_is_explained_by_its_history() -> None:
     explanation = Explanation(
         KEY,
         listed=False,
-        reason="not listed",
+        reason="not listed since 2026-11-30T00:59:48.000Z: no heartbeat for 15 s",
         registrations=Registrations(1, None, 3),
         sources=(Source("registrations", False),),
         history=(
@@ -43,7 +43,7 @@ def test_a_pool_that_left_is_explained_by_its_history() -> None:
         ),
     )
     assert explained(explanation, NOW).splitlines() == [
-        "ohio/dynamo/mocker-1: not listed.",
+        "ohio/dynamo/mocker-1 is not listed since 2026-11-30 00:59:48 UTC (12 s ago): no heartbeat for 15 s.",
         "It has no lease.",
         "1 registration of it was heard; its relays disagreed 3 times.",
         "Source registrations is not complete yet.",

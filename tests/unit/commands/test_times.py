@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from gdsvc.commands.times import duration, instant, since, when
+from gdsvc.commands.times import duration, instant, since, told, when
 
 NOW = datetime(2026, 11, 30, 1, tzinfo=UTC).timestamp()
 
@@ -38,6 +38,12 @@ def test_the_past_is_ago_and_the_future_is_in() -> None:
 @pytest.mark.parametrize("text", ["2026-11-30T00:59:48.000Z", "2026-11-30T01:59:48+01:00", "2026-11-30T00:59:48"])
 def test_an_instant_is_told_both_ways_whatever_its_zone(text: str) -> None:
     assert when(text, NOW) == "2026-11-30 00:59:48 UTC (12 s ago)"
+
+
+def test_instants_inside_a_sentence_are_told_both_ways() -> None:
+    assert told("since 2026-11-30T00:59:48.123Z: gone, 2026-99-99T00:00:00Z", NOW) == (
+        "since 2026-11-30 00:59:48 UTC (12 s ago): gone, 2026-99-99T00:00:00Z"
+    )
 
 
 @pytest.mark.parametrize("text", ["", "yesterday", "2026-13-01T00:00:00Z", "99999999999"])

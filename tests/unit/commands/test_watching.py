@@ -32,8 +32,9 @@ def watcher() -> Watcher:
         ("resync", b'{"complete":true,"routers":[]}', "resync    0 routers; the list is complete"),
         (
             "upserted",
-            b'{"key":{"site_id":"a","namespace":"b","dgd_name":"c"},"model":"m","location":{"region":"r"},"frontends":["u"]}',
-            "upserted  a/b/c  model m  region r  1 frontend",
+            b'{"key":{"site_id":"a","namespace":"b","dgd_name":"c"},"model":"m","location":{"region":"r"},"frontends":["u"],'
+            b'"capacity":{"max_concurrency":64}}',
+            "upserted  a/b/c  model m  region r  capacity 64  1 frontend",
         ),
         ("upserted", b'{"id":"ohio-0","url":"http://a"}', "upserted  ohio-0  http://a"),
         ("removed", b'{"key":{"site_id":"a","namespace":"b","dgd_name":"c"}}', "removed   a/b/c"),
