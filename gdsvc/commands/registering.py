@@ -5,39 +5,32 @@ that the heartbeat of the client library goes on through everything.
 """
 
 import asyncio
-import sys
 import time
-from pathlib import Path
 from typing import Final
 
-from gdsvc.client import DiscoveryApi, Heartbeat, HeartbeatState, HeartbeatStatus, InvalidOptions, Options
-from gdsvc.commands.arguments import Register
+from gdsvc.client import DiscoveryApi, Heartbeat, HeartbeatState, HeartbeatStatus, Options
 from gdsvc.commands.documents import Lease
-from gdsvc.commands.failures import NoService, Refused, Usage
+from gdsvc.commands.failures import NoService
+from gdsvc.commands.registration_file import RegistrationFile
 from gdsvc.commands.renderings import Form, write_document
 from gdsvc.commands.screen import Screen, say
-from gdsvc.commands.service import ask, read, usage
+from gdsvc.commands.service import ask, read
 from gdsvc.commands.times import instant
 from gdsvc.commands.visible import key_text
-from gdsvc.errors import Invalid, NotJson
-from gdsvc.model import PoolRegistration, decode_registration
-
-MOST_FILE_BYTES: Final = 16 * 1024 * 1024  # the service takes 2 MiB unless told otherwise
 
 
-async def register(options: Options, command: Register, form: Form, screen: Screen) -> None:
-    """Keeps the pool of the file alive until cancelled. Raises Usage, Refused and NoService where it cannot begin."""
-    name, body = _content(command.path)
-    registration = _registration(name, body)
-    try:
-        async with DiscoveryApi(options) as api:
-            answer = await ask(api, "POST", "/pools", body=body)
-    except InvalidOptions as fault:  # entering reads the TLS files
-        raise usage(fault) from None
+async def register(options: Options, file: RegistrationFile, form: Form, screen: Screen, *, deregister: bool) -> None:
+    """Keeps the pool of `file` alive until cancelled. Raises Refused and NoService where that cannot begin.
+
+    With `deregister` the pool is taken out at the end, and NoService says where that did not work.
+    """
+    async with DiscoveryApi(options) as api:
+        answer = await ask(api, "POST", "/pools", body=file.body)
     lease = read(answer, Lease)
+    key = file.registration.key
+    shown = key_text(key.site_id, key.namespace, key.dgd_name)
     states: asyncio.Queue[HeartbeatState] = asyncio.Queue()
-    heartbeat = Heartbeat(options, registration, on_state=states.put_nowait, deregister=command.deregister)
-    shown = _shown(registration)
+    heartbeat = Heartbeat(options, file.registration, on_state=states.put_nowait, deregister=deregister)
     try:
         async with heartbeat:
             if form is Form.TABLE:
@@ -76,32 +69,3 @@ _MEANINGS: Final = {
 
 def _terms(lease: Lease) -> str:
     return f"a heartbeat every {lease.heartbeat_interval_secs} s, a lease of {lease.lease_duration_secs} s"
-
-
-def _shown(registration: PoolRegistration) -> str:
-    key = registration.key
-    return key_text(key.site_id, key.namespace, key.dgd_name)
-
-
-def _content(path: Path | None) -> tuple[str, bytes]:
-    """What the file, or standard input, is called and holds. Raises Usage."""
-    name = "standard input" if path is None else str(path)
-    try:
-        if path is None:
-            content = sys.stdin.buffer.read(MOST_FILE_BYTES + 1)
-        else:
-            with path.open("rb") as file:
-                content = file.read(MOST_FILE_BYTES + 1)
-    except OSError as error:
-        raise Usage(f"-f {name}: {error.strerror or 'cannot be read'}") from None
-    if len(content) > MOST_FILE_BYTES:
-        raise Usage(f"-f {name}: expected at most {MOST_FILE_BYTES} bytes")
-    return name, content
-
-
-def _registration(name: str, body: bytes) -> PoolRegistration:
-    """What the service will make of `body`. Raises Refused with what it would say."""
-    try:
-        return decode_registration(body)
-    except (NotJson, Invalid) as fault:
-        raise Refused(f"{name}: {fault}") from None

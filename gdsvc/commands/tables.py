@@ -14,6 +14,7 @@ from gdsvc.commands.documents import Pool, PoolList, RouterList, Source
 from gdsvc.commands.visible import excerpt, key_text, visible
 
 UNKNOWN: Final = "-"
+NUMBERS: Final = frozenset({"CAPACITY", "RELAYS"})
 MOST_RICH_ROWS: Final = 500  # rich takes about a millisecond a row: beyond, a terminal gets the plain layout at once
 
 
@@ -68,8 +69,11 @@ def styled(table: Table, width: int) -> str:
     from rich.text import Text
 
     rich_table = RichTable(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
-    for position, head in enumerate(table.heads):
-        rich_table.add_column(head, overflow="fold", style="cyan" if position == 0 else "")
+    name, *heads = table.heads
+    longest = max((_width(row[0]) for row in table.rows), default=0)
+    rich_table.add_column(name, overflow="fold", style="cyan", min_width=min(longest, width // 2))  # to copy from
+    for head in heads:
+        rich_table.add_column(head, overflow="fold", no_wrap=head in NUMBERS)
     for row in table.rows:
         rich_table.add_row(*(Text(cell) for cell in row))  # a Text is never read as markup
     screen = StringIO()

@@ -130,6 +130,15 @@ class Running:
         self.wait_for(lambda: len(self.out) >= count)
         return self.out
 
+    def send_signal(self, number: signal.Signals) -> None:
+        self._process.send_signal(number)
+
+    def catches(self, number: signal.Signals) -> bool:
+        """Whether the command has a handler for the signal."""
+        status = Path(f"/proc/{self._process.pid}/status").read_text()
+        (caught,) = re.findall(r"^SigCgt:\s*([0-9a-f]+)$", status, re.M)
+        return bool(int(caught, 16) >> (number - 1) & 1)
+
     def end(self, number: signal.Signals | None = signal.SIGINT) -> Ended:
         """Sends the signal, if any, and waits for the end."""
         if number is not None:

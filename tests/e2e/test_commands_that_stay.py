@@ -159,6 +159,18 @@ def test_trouble_with_the_heartbeat_is_said_and_its_end_too(file: Path) -> None:
     assert well.endswith("ohio/dynamo/mine is registered again")
 
 
+def test_who_is_in_a_hurry_presses_ctrl_c_twice(serve: Serve, file: Path) -> None:
+    service = serve()
+    with running("register", "-f", str(file), "--deregister", "--url", url(service)) as register:
+        register.wait_for_lines(1)
+        service.send_signal(signal.SIGSTOP)  # the DELETE will hang
+        register.send_signal(signal.SIGINT)
+        register.wait_for(lambda: not register.catches(signal.SIGTERM))
+        done = register.end(signal.SIGINT)
+        service.send_signal(signal.SIGCONT)
+    assert (done.code, done.err) == (130, "")
+
+
 def test_a_pool_that_could_not_be_taken_out_is_said(serve: Serve, file: Path) -> None:
     service = serve()
     with running("register", "-f", str(file), "--deregister", "--url", url(service)) as register:

@@ -2,12 +2,13 @@
 
 import re
 import signal
+import time
 from pathlib import Path
 
 import pytest
 
 from tests.e2e.people import running, through_a_shell
-from tests.e2e.process import Serve
+from tests.e2e.process import POLL_SECS, Serve
 
 README = Path(__file__).parents[2] / "README.md"
 VARYING = (  # another one each time
@@ -41,7 +42,7 @@ def test_the_session_of_the_commands_prints_what_the_readme_says(serve: Serve, t
     service = serve("--heartbeat-interval-secs", "1", "--lease-duration-secs", "2")
     url = f"http://127.0.0.1:{service.port}"
     while not service.complete():
-        service.get("/live")
+        time.sleep(POLL_SECS)
     [(watch, watched)], session = _sessions()
     with running(*watch.split()[1:], GDSVC_URL=url) as watching:
         watching.wait_for_lines(1)

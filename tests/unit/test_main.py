@@ -35,7 +35,7 @@ def loaded(*argv: str) -> set[str]:
 def test_to_serve_loads_nothing_of_the_commands_for_people() -> None:
     modules = loaded("serve", "--help")
     assert {"granian", "structlog"} <= modules
-    assert modules.isdisjoint(HTTP_CLIENT | RENDERERS | {"gdsvc.client", "gdsvc.commands.run"})
+    assert modules.isdisjoint(HTTP_CLIENT | RENDERERS | {"gdsvc.client", "gdsvc.commands.carrying_out"})
 
 
 def test_to_ask_loads_nothing_of_the_server_nor_what_only_a_terminal_or_yaml_needs() -> None:
