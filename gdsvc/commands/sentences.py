@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from gdsvc.commands.documents import Explanation, Happening, LeaseState, Registrations, Source
 from gdsvc.commands.times import duration, instant, since, told, when
-from gdsvc.commands.visible import excerpt, key_text
+from gdsvc.commands.visible import excerpt, key_text, sentence
 
 
 def explained(explanation: Explanation, now: float) -> str:
@@ -51,17 +51,17 @@ def _registrations(heard: Registrations) -> str:
 
 def _source(source: Source, now: float) -> str:
     as_of = f" as of {when(source.as_of, now)}" if source.as_of else ""
-    detail = f": {told(excerpt(source.detail), now)}" if source.detail else ""
+    detail = f": {told(sentence(source.detail), now)}" if source.detail else ""
     return f"Source {excerpt(source.name)} is {'complete' if source.complete else 'not complete yet'}{as_of}{detail}."
 
 
 def _happening(happening: Happening, now: float) -> str:
-    cause = f": {told(excerpt(happening.cause), now)}" if happening.cause else ""
+    cause = f": {told(sentence(happening.cause), now)}" if happening.cause else ""
     return f"{when(happening.at, now)} {excerpt(happening.event)}{cause}"
 
 
 def _reason(text: str, now: float) -> str:
     """What follows the key: `is listed: …`, `is not listed since …`, else the service's own sentence."""
-    shown = told(excerpt(text), now)
+    shown = told(sentence(text), now)
     verb = " is " if shown.startswith(("listed", "not listed")) else ": "
     return f"{verb}{shown}{'' if shown.endswith(('.', '!', '?', '…')) else '.'}"

@@ -13,7 +13,7 @@ from gdsvc.client import Answer, ClientError, DiscoveryApi, InvalidOptions, Opti
 from gdsvc.commands.arguments import Connection
 from gdsvc.commands.documents import ProblemBody, decode
 from gdsvc.commands.failures import NoService, Refused, Usage
-from gdsvc.commands.visible import excerpt
+from gdsvc.commands.visible import sentence
 from gdsvc.errors import GdsvcError
 
 MOST_TOKEN_BYTES: Final = 64 * 1024
@@ -82,7 +82,7 @@ def failure(answer: Answer) -> GdsvcError:
         return Refused(f"{answer.url} answered {status}: a token may be missing or wrong (--token-file, GDSVC_TOKEN)")
     if problem is None:
         return NoService(f"{answer.url} answered {status}, but not as a discovery service does")
-    said = f"{answer.url}: {excerpt(problem.error.message)} ({answer.status})"
+    said = f"{answer.url}: {sentence(problem.error.message)} ({answer.status})"
     return Refused(said) if answer.status < 500 else NoService(said)
 
 

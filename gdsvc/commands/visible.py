@@ -8,6 +8,7 @@ import re
 from typing import Final
 
 MOST_CHARACTERS: Final = 200  # of one text in a line or a cell; JSON and YAML have the whole of it
+MOST_OF_A_SENTENCE: Final = 1_000
 
 _NOT_ASCII_TEXT = re.compile(r"[^\t\n\r -~]")
 _SAFE_IN_KEYS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._:@+,")
@@ -26,10 +27,15 @@ def visible(text: str) -> str:
     )
 
 
-def excerpt(text: str) -> str:
-    """`visible(text)`, cut after MOST_CHARACTERS."""
-    shown = visible(text[: MOST_CHARACTERS + 1])
-    return shown if len(shown) <= MOST_CHARACTERS else shown[: MOST_CHARACTERS - 1] + "…"
+def excerpt(text: str, most: int = MOST_CHARACTERS) -> str:
+    """`visible(text)`, cut to `most` characters."""
+    shown = visible(text[: most + 1])
+    return shown if len(shown) <= most else shown[: most - 1] + "…"
+
+
+def sentence(text: str) -> str:
+    """What a service says, harmless and within bounds."""
+    return excerpt(text, MOST_OF_A_SENTENCE)
 
 
 def key_text(site_id: str, namespace: str, dgd_name: str) -> str:

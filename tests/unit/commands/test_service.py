@@ -72,7 +72,7 @@ def test_members_that_are_not_known_are_no_fault() -> None:
 
 def test_a_long_story_of_a_service_is_cut() -> None:
     body = b'{"error":{"message":"' + b"x" * 1_000_000 + b'"}}'
-    assert len(str(failure(answer(404, body)))) < 300
+    assert len(str(failure(answer(404, body)))) < 1_100
 
 
 # ----------------------------------------------------------------------------------------------------- options
