@@ -2,7 +2,7 @@
 
 import sys
 
-from gdsvc.cli import main
+from gdsvc.main import main
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -37,44 +37,7 @@ from gdsvc.settings import Settings, Usage, format_faults, parse_serve
 NOTICE_SECS: Final = 2.0  # from failing /ready to closing the listener: two readiness probes of the manifest in deploy/
 NOTICE_SHARE: Final = 0.25  # of the grace period, at most
 
-HELP: Final = """\
-usage: gdsvc COMMAND [flags]
-
-Discovery of LLM inference pools and of the routers in front of them.
-
-commands:
-  serve    run the discovery service
-
-`gdsvc COMMAND --help` explains the flags of a command, `gdsvc --version` prints the version.
-"""
-
 log = logs.get("gdsvc")
-
-
-def main(argv: Sequence[str] | None = None) -> int:
-    """`gdsvc`: runs the command that `argv` (default: the process's own) names; the exit code."""
-    arguments = list(sys.argv[1:] if argv is None else argv)
-    match arguments:
-        case ["serve", *flags]:
-            return serve(flags, "gdsvc serve")
-        case ["-h" | "--help" | "help"]:
-            sys.stdout.write(HELP)
-            return 0
-        case ["--version"]:
-            sys.stdout.write(f"gdsvc {__version__}\n")
-            return 0
-        case []:
-            sys.stderr.write(HELP)
-            return 2
-        case _:
-            unknown = arguments[0]
-            sys.stderr.write(f"gdsvc: unknown command {unknown[:80]!r}; there is: serve\ntry 'gdsvc --help'\n")
-            return 2
-
-
-def main_drop_in(argv: Sequence[str] | None = None) -> int:
-    """`global-discovery-service`: the flags of `gdsvc serve` without the command."""
-    return serve(list(sys.argv[1:] if argv is None else argv), "global-discovery-service")
 
 
 def serve(argv: Sequence[str], prog: str) -> int:

@@ -351,7 +351,7 @@ def _has_extra(item: PoolRegistration | PoolListing) -> bool:
     )
 
 
-def _spliced(item: PoolListing | PoolLocation | PoolCapacity, **encoded: Any) -> bytes:
+def _spliced(item: PoolListing | PoolRegistration | PoolLocation | PoolCapacity, **encoded: Any) -> bytes:
     """The members of `item`, those in `encoded` as they are there; the unknown ones behind them, by name."""
     members = msgspec.structs.asdict(item) | encoded
     extra = members.pop("extra")
@@ -359,8 +359,8 @@ def _spliced(item: PoolListing | PoolLocation | PoolCapacity, **encoded: Any) ->
     return known if extra is UNSET else known[:-1] + b"," + _SORTING_ENCODER.encode(extra)[1:]
 
 
-def encode_listing(listing: PoolListing) -> bytes:
-    """The one encoding of `listing`: payloads that say the same, in whatever order, give the same bytes."""
+def encode_listing(listing: PoolListing | PoolRegistration) -> bytes:
+    """The one encoding of a listing or registration: what says the same, in whatever order, gives the same bytes."""
     if not _has_extra(listing):
         return _ENCODER.encode(listing)
     location, capacity = listing.location, listing.capacity

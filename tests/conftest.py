@@ -22,10 +22,11 @@ def pytest_configure() -> None:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Doubles every coroutine test."""
+    """Doubles every coroutine test, save those marked with the loops that they are for."""
     if inspect.iscoroutinefunction(metafunc.function):
+        marker = metafunc.definition.get_closest_marker("loops")
         metafunc.fixturenames.append("loop_name")
-        metafunc.parametrize("loop_name", LOOPS)
+        metafunc.parametrize("loop_name", marker.args if marker else LOOPS)
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -4,7 +4,7 @@ A backend is an async context manager that gives a stand: a directory, a registr
 the test says so. What a stand shows after `pass_time` or `settle` is all that has happened until then.
 """
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Generic, Protocol, TypeVar
 
@@ -15,6 +15,7 @@ from gdsvc.model import Lease
 from gdsvc.pool_discovery.directory import PoolDirectory, ReplicaDirectory
 from gdsvc.pool_discovery.lease_clock import LeaseClock
 from gdsvc.pool_discovery.registrar import PoolRegistrar, ReplicaRegistrar
+from tests.contract.remote import Driven, driven_services, remote_pools, remote_replicas
 
 LEASE = Lease(5, 15)
 STARTED_AT = "2026-01-01T00:00:00.000Z"
@@ -84,17 +85,40 @@ async def memory_replicas() -> AsyncIterator[ReplicaStand]:
     yield MemoryStand(time, clock, store, store, store)
 
 
-POOLS: dict[str, Callable[[], AbstractAsyncContextManager[PoolStand]]] = {"memory": memory_pools}
-REPLICAS: dict[str, Callable[[], AbstractAsyncContextManager[ReplicaStand]]] = {"memory": memory_replicas}
+OpenPools = Callable[[], AbstractAsyncContextManager[PoolStand]]
+OpenReplicas = Callable[[], AbstractAsyncContextManager[ReplicaStand]]
+
+POOLS: dict[str, Callable[[pytest.FixtureRequest], OpenPools]] = {
+    "memory": lambda _request: memory_pools,
+    "remote": lambda request: lambda: remote_pools(request.getfixturevalue("driven")),
+}
+REPLICAS: dict[str, Callable[[pytest.FixtureRequest], OpenReplicas]] = {
+    "memory": lambda _request: memory_replicas,
+    "remote": lambda request: lambda: remote_replicas(request.getfixturevalue("driven")),
+}
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Remote stands run on one loop: another process and real sockets take their time, and the client has both."""
+    twice = [item for item in items if "[remote-asyncio" in item.name]
+    items[:] = [item for item in items if item not in twice]
+    config.hook.pytest_deselected(items=twice)
+
+
+@pytest.fixture(scope="session")
+def driven() -> Iterator[Driven]:
+    """The process of the services that remote stands follow."""
+    with driven_services() as process:
+        yield process
 
 
 @pytest.fixture(params=POOLS)
-def open_pools(request: pytest.FixtureRequest) -> Callable[[], AbstractAsyncContextManager[PoolStand]]:
+def open_pools(request: pytest.FixtureRequest) -> OpenPools:
     """Opens a pool backend."""
-    return POOLS[request.param]
+    return POOLS[request.param](request)
 
 
 @pytest.fixture(params=REPLICAS)
-def open_replicas(request: pytest.FixtureRequest) -> Callable[[], AbstractAsyncContextManager[ReplicaStand]]:
+def open_replicas(request: pytest.FixtureRequest) -> OpenReplicas:
     """Opens a backend of router replicas."""
-    return REPLICAS[request.param]
+    return REPLICAS[request.param](request)

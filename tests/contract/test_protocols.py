@@ -5,6 +5,7 @@ import inspect
 from gdsvc.backends.memory import MemoryPoolStore, MemoryReplicaStore
 from gdsvc.backends.pulse import Advancing
 from gdsvc.backends.static import StaticReplicaDirectory
+from gdsvc.client import Options, RemotePoolDirectory, RemoteReplicaDirectory
 from gdsvc.model import Lease, PoolKey, PoolListing, PoolRegistration, RouterReplica
 from gdsvc.pool_discovery.directory import Directory, EncodedDirectory, EncodedList, PoolDirectory, ReplicaDirectory
 from gdsvc.pool_discovery.lease_clock import LeaseClock
@@ -55,3 +56,13 @@ def test_static_replicas_are_a_directory() -> None:
     directory: ReplicaDirectory = static
     assert directory is static
     assert_has_members_of(static, ReplicaDirectory)
+
+
+def test_the_clients_directories_are_directories() -> None:
+    options = Options(("http://127.0.0.1:1",))
+    pools, replicas = RemotePoolDirectory(options), RemoteReplicaDirectory(options)
+    directory: PoolDirectory = pools
+    replica_directory: ReplicaDirectory = replicas
+    assert (directory, replica_directory) == (pools, replicas)
+    assert_has_members_of(pools, PoolDirectory)
+    assert_has_members_of(replicas, ReplicaDirectory)

@@ -27,4 +27,4 @@ def _jump(*_: object) -> None:
 if __name__ == "__main__":
     time.monotonic = _monotonic
     signal.signal(signal.SIGUSR1, _jump)
-    sys.exit(import_module("gdsvc.cli").main(["serve", *sys.argv[1:]]))
+    sys.exit(import_module("gdsvc.main").main(["serve", *sys.argv[1:]]))

@@ -5,6 +5,8 @@ from pathlib import Path
 
 from gdsvc import metrics
 from gdsvc._meter import RequestMeter
+from gdsvc.commands.arguments import help_text
+from gdsvc.commands.manual import MANUALS
 from gdsvc.http.problems import STATUSES
 from gdsvc.http.routes import PATHS
 from gdsvc.metrics import Family, ScrapeCollector
@@ -50,7 +52,8 @@ def test_the_errors_table_has_every_status() -> None:
 
 def test_every_flag_named_exists() -> None:
     named = set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", README)) - OF_OTHER_PROGRAMS
-    assert named <= {flag.name for flag in SERVE_FLAGS} | {"--help", "--check"}
+    of_commands = {flag for name in MANUALS for flag in re.findall(r"--[a-z][a-z-]+", help_text(name))}
+    assert named <= {flag.name for flag in SERVE_FLAGS} | of_commands | {"--help", "--check"}
 
 
 def test_every_path_named_exists() -> None:

@@ -1,0 +1,1 @@
+"""The commands for people: what `gdsvc pools`, `routers`, `watch`, `register`, `deregister` and `why` do and print."""

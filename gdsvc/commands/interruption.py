@@ -1,0 +1,73 @@
+"""How a command ends before its time: SIGINT, SIGTERM, SIGHUP, and a reader at the far end of a pipe that leaves."""
+
+import asyncio
+import signal
+from collections.abc import Coroutine
+from enum import Enum
+from types import TracebackType
+from typing import Final, Self
+
+SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+class Ending(Enum):
+    """Why `run_until_told` returned."""
+
+    DONE = "the work is done"
+    TOLD = "a signal asked for the end"
+    READER_LEFT = "nobody reads the output any more"
+
+
+class _Told:
+    """While it is entered: cancels the task that entered it at the first word to end.
+
+    A second signal does what it does by default, so that who is in a hurry need not wait for the cleaning up.
+    """
+
+    def __init__(self, pipe: int | None) -> None:
+        self.ending = Ending.DONE
+        self._loop = asyncio.get_running_loop()
+        self._task = asyncio.current_task()
+        self._signals = [number for number in SIGNALS if not _is_held_off(number)]
+        self._pipe = pipe
+
+    def __enter__(self) -> Self:
+        for number in self._signals:
+            self._loop.add_signal_handler(number, self._end, Ending.TOLD)
+        if self._pipe is not None:  # a writing end turns readable at one thing only: an error, which is no reader
+            self._loop.add_reader(self._pipe, self._end, Ending.READER_LEFT)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for number in self._signals:
+            self._loop.remove_signal_handler(number)
+        if self._pipe is not None:
+            self._loop.remove_reader(self._pipe)
+
+    def _end(self, ending: Ending) -> None:
+        self.__exit__(None, None, None)
+        self.ending = ending
+        if self._task is not None:
+            self._task.cancel()
+
+
+async def run_until_told(work: Coroutine[None, None, None], pipe: int | None = None) -> Ending:
+    """Awaits `work` until it returns, raises, or is told to end by a signal or by the closing of `pipe`.
+
+    Work that is told to end is cancelled, and may take its time to clean up. `pipe` is the descriptor of the writing
+    end of a pipe. Raises what `work` raises.
+    """
+    with _Told(pipe) as told:
+        try:
+            await work
+        except asyncio.CancelledError:
+            if told.ending is Ending.DONE:
+                raise
+        return told.ending
+
+
+def _is_held_off(number: signal.Signals) -> bool:
+    """Whether who started us wants it ignored, as nohup does with SIGHUP. SIGINT and SIGTERM always count."""
+    return number is signal.SIGHUP and signal.getsignal(number) is signal.SIG_IGN

@@ -1,0 +1,124 @@
+"""Lists as rows of texts, and rows laid out: aligned by columns for pipes and files, with rich for a terminal.
+
+Every text of a stranger goes through gdsvc.commands.visible on its way into a row.
+"""
+
+import unicodedata
+from collections.abc import Iterable
+from io import StringIO
+from typing import Final
+
+from msgspec import Struct
+
+from gdsvc.commands.documents import Pool, PoolList, RouterList, Source
+from gdsvc.commands.visible import excerpt, key_text, visible
+
+UNKNOWN: Final = "-"
+NUMBERS: Final = frozenset({"CAPACITY", "RELAYS"})
+MOST_RICH_ROWS: Final = 500  # rich takes about a millisecond a row: beyond, a terminal gets the plain layout at once
+
+
+class Table(Struct, frozen=True):
+    """Heads and rows; every row has a cell for each head."""
+
+    heads: tuple[str, ...]
+    rows: list[tuple[str, ...]]
+
+
+def pool_table(pools: Iterable[Pool]) -> Table:
+    """A row for each pool; what it did not say is a hyphen."""
+    return Table(("POOL", "MODEL", "REGION", "FRONTENDS", "CAPACITY", "RELAYS"), [_pool_row(pool) for pool in pools])
+
+
+def router_table(routers: RouterList) -> Table:
+    """A row for each router replica."""
+    return Table(("ROUTER", "URL"), [(visible(router.id), excerpt(router.url)) for router in routers.routers])
+
+
+def summary(answer: PoolList | RouterList) -> str:
+    """How many there are, and whether that is all: one sentence."""
+    count, one = (len(answer.pools), "pool") if isinstance(answer, PoolList) else (len(answer.routers), "router")
+    number = f"{count} {one}{'' if count == 1 else 's'}"
+    return f"{number}; {completeness(answer.complete, answer.sources)}"
+
+
+def completeness(complete: bool, sources: Iterable[Source]) -> str:
+    """Whether a list may be taken for the whole fleet, in words."""
+    if complete:
+        return "the list is complete"
+    waiting = ", ".join(visible(source.name) for source in sources if not source.complete)
+    return (
+        f"the list is not complete yet{f' (waiting for {waiting})' if waiting else ''}: some that live may be missing"
+    )
+
+
+def plain(table: Table) -> str:
+    """One line for the heads and for each row, columns two spaces apart, nothing cut, nothing wrapped."""
+    lines = [table.heads, *table.rows]
+    widths = [max(map(_width, column)) for column in zip(*lines, strict=True)]
+    return "".join(_line(cells, widths) for cells in lines)
+
+
+def styled(table: Table, width: int) -> str:
+    """The table for a terminal of `width` columns, with rich: long texts fold inside their column.
+
+    Whether there is colour is rich's to say, from NO_COLOR and TERM.
+    """
+    from rich.console import Console
+    from rich.table import Table as RichTable
+    from rich.text import Text
+
+    rich_table = RichTable(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+    name, *heads = table.heads
+    longest = max((_width(row[0]) for row in table.rows), default=0)
+    rich_table.add_column(name, overflow="fold", style="cyan", min_width=min(longest, width // 2))  # to copy from
+    for head in heads:
+        rich_table.add_column(head, overflow="fold", no_wrap=head in NUMBERS)
+    for row in table.rows:
+        rich_table.add_row(*(Text(cell) for cell in row))  # a Text is never read as markup
+    screen = StringIO()
+    Console(file=screen, width=width, force_terminal=True, highlight=False).print(rich_table)
+    return "".join(f"{line.rstrip()}\n" for line in screen.getvalue().splitlines())
+
+
+def layout(table: Table, width: int | None) -> str:
+    """The table for a terminal of `width` columns, or for what is none."""
+    return plain(table) if width is None or len(table.rows) > MOST_RICH_ROWS else styled(table, width)
+
+
+def _pool_row(pool: Pool) -> tuple[str, ...]:
+    region = pool.location.region if pool.location else None
+    most = pool.capacity.max_concurrency if pool.capacity else None
+    return (
+        key_text(pool.key.site_id, pool.key.namespace, pool.key.dgd_name),
+        excerpt(pool.model) if pool.model else UNKNOWN,
+        excerpt(region) if region else UNKNOWN,
+        _first_of(pool.frontends or ()),
+        UNKNOWN if most is None else str(most),
+        str(len(pool.relay_identities or ())),
+    )
+
+
+def _first_of(urls: tuple[str, ...]) -> str:
+    """The first, and how many more there are: a pool of a hundred frontends is one line all the same."""
+    if not urls:
+        return UNKNOWN
+    return excerpt(urls[0]) + (f" +{len(urls) - 1}" if len(urls) > 1 else "")
+
+
+def _line(cells: tuple[str, ...], widths: list[int]) -> str:
+    padded = (cell + " " * (width - _width(cell)) for cell, width in zip(cells, widths, strict=True))
+    return "  ".join(padded).rstrip() + "\n"
+
+
+def _width(text: str) -> int:
+    """Columns that a terminal takes for a visible text: two for East Asian wide letters, none for combining marks."""
+    if text.isascii():
+        return len(text)
+    return sum(_columns(character) for character in text)
+
+
+def _columns(character: str) -> int:
+    if unicodedata.combining(character):
+        return 0
+    return 2 if unicodedata.east_asian_width(character) in "WF" else 1

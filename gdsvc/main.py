@@ -1,0 +1,93 @@
+"""The programs: which command is meant. Loads what that command needs and no more; the rest is decided there."""
+
+import os
+import sys
+from collections.abc import Sequence
+from difflib import get_close_matches
+from types import ModuleType
+from typing import cast
+
+from gdsvc import __version__
+from gdsvc.commands.failures import DONE, FAULT, INTERRUPTED, USAGE
+from gdsvc.commands.manual import MANUALS, overview
+from gdsvc.commands.screen import ReaderLeft, leave_quietly, say, standard_output
+
+NAMES = ("serve", *MANUALS)
+HELP = f"""\
+usage: gdsvc COMMAND [flags]
+
+Discovery of LLM inference pools and of the routers in front of them.
+
+the service:
+  serve       run the discovery service
+
+for people, who ask a service at --url or GDSVC_URL (default http://127.0.0.1:8080):
+{overview()}
+`gdsvc COMMAND --help` explains a command, with examples; `gdsvc --version` prints the version.
+"""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs the command that `argv` (default: the process's own) names; the exit code. No error leaves a traceback."""
+    try:
+        return _run(list(sys.argv[1:] if argv is None else argv))
+    except ReaderLeft:
+        leave_quietly()
+        return DONE
+    except KeyboardInterrupt:
+        return INTERRUPTED
+
+
+def main_drop_in(argv: Sequence[str] | None = None) -> int:
+    """`global-discovery-service`: the flags of `gdsvc serve` without the command."""
+    return _serve(list(sys.argv[1:] if argv is None else argv), "global-discovery-service")
+
+
+def _serve(flags: Sequence[str], prog: str) -> int:
+    """structlog loads rich where it finds it, for tracebacks that we never let it write: a fifth of the time to start.
+
+    So it does not find it.
+    """
+    modules = cast("dict[str, ModuleType | None]", sys.modules)
+    hidden = modules.setdefault("rich", None) is None
+    from gdsvc.cli import serve
+
+    if hidden:
+        del modules["rich"]
+    return serve(flags, prog)
+
+
+def _run(argv: Sequence[str]) -> int:
+    match argv:
+        case ["serve", *flags]:
+            return _serve(flags, "gdsvc serve")
+        case [name, *rest] if name in MANUALS:
+            return _run_for_people(name, rest)
+        case ["-h" | "--help" | "help"]:
+            standard_output().write(HELP)
+            return DONE
+        case ["--version"]:
+            standard_output().write(f"gdsvc {__version__}\n")
+            return DONE
+        case [unknown, *_]:
+            near = get_close_matches(unknown[:80], NAMES, n=1)
+            hint = f"did you mean {near[0]}?" if near else f"there is: {', '.join(NAMES)}"
+            say(f"gdsvc: unknown command {unknown[:80]!r}; {hint}")
+            say("try 'gdsvc --help'")
+            return USAGE
+        case _:
+            for line in HELP.splitlines():
+                say(line)
+            return USAGE
+
+
+def _run_for_people(name: str, argv: Sequence[str]) -> int:
+    from gdsvc.commands.run import run
+
+    try:
+        return run(name, argv, os.environ)
+    except Exception as error:
+        if sys.flags.dev_mode:
+            raise
+        say(f"gdsvc {name}: a fault of ours: {type(error).__name__}: {error} (python -X dev -m gdsvc shows where)")
+        return FAULT
