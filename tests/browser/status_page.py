@@ -98,6 +98,12 @@ class StatusPage:
     def expect_gone(self, name: str) -> None:
         expect(self.row(name)).to_have_count(0, timeout=SOON_MS)
 
+    def expect_complaint(self) -> None:
+        """Fails where none comes."""
+        if not self.complaints:
+            self.page.wait_for_event("console", timeout=SOON_MS)
+        assert self.complaints
+
     def show_or_hide(self, *, hidden: bool) -> None:
         """What a browser does when another tab comes to the front, or this one again."""
         self.evaluate(
