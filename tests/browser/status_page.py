@@ -33,9 +33,13 @@ def chromium_path() -> str:
 class StatusPage:
     """One open page. `complaints` are the console's errors, refusals by the policy among them, and uncaught ones."""
 
-    def __init__(self, context: BrowserContext, service: Service, scripted: Mapping[str, Scripted]) -> None:
+    def __init__(
+        self, context: BrowserContext, service: Service, scripted: Mapping[str, Scripted], *, movable_clock: bool
+    ) -> None:
         self.complaints: list[str] = []
         self.page = context.new_page()
+        if movable_clock:
+            self.page.clock.install()
         for path, (content_type, body) in scripted.items():
             self.page.route(
                 re.compile(rf"^http://[^/]+/{path}(\?.*)?$"),
@@ -94,21 +98,41 @@ class StatusPage:
     def expect_gone(self, name: str) -> None:
         expect(self.row(name)).to_have_count(0, timeout=SOON_MS)
 
+    def expect_complaint(self) -> None:
+        """Fails where none comes."""
+        if not self.complaints:
+            self.page.wait_for_event("console", timeout=SOON_MS)
+        assert self.complaints
+
+    def show_or_hide(self, *, hidden: bool) -> None:
+        """What a browser does when another tab comes to the front, or this one again."""
+        self.evaluate(
+            f"Object.defineProperty(document, 'hidden', {{ value: {str(hidden).lower()}, configurable: true }});"
+            "document.dispatchEvent(new Event('visibilitychange'))"
+        )
+
     def evaluate(self, script: str) -> Any:
         return self.page.evaluate(script)
 
 
 @contextlib.contextmanager
 def opened(
-    browser: Browser, service: Service, *, scripted: Mapping[str, Scripted] | None = None, **options: Any
+    browser: Browser,
+    service: Service,
+    *,
+    scripted: Mapping[str, Scripted] | None = None,
+    movable_clock: bool = False,
+    **options: Any,
 ) -> Iterator[StatusPage]:
     """The page in a context of its own with these options; `scripted` paths (patterns) are not asked of the service.
+
+    `movable_clock`: page.clock can move the page's time on; it runs by itself too.
 
     Fails where the page complained.
     """
     context = browser.new_context(**({"viewport": {"width": 1280, "height": 800}} | options))
     try:
-        status = StatusPage(context, service, scripted or {})
+        status = StatusPage(context, service, scripted or {}, movable_clock=movable_clock)
         yield status
     finally:
         context.close()

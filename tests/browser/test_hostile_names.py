@@ -124,3 +124,18 @@ def test_no_name_is_so_long_that_a_phone_scrolls_sideways(serve: Serve, open_pag
     expect(status.why).to_be_visible()
     assert status.evaluate("document.scrollingElement.scrollWidth") == 320
     assert status.evaluate("document.querySelector('dialog').scrollWidth") <= 320
+
+
+def test_the_policy_is_in_force_and_its_refusals_are_heard(serve: Serve, open_page: Open) -> None:
+    status = open_page(serve())
+    for attempt in (
+        "document.body.innerHTML = '<img src=x onerror=window.owned=1>'",
+        "document.body.append(Object.assign(document.createElement('script'), { textContent: 'window.owned=1' }))",
+        "document.body.setAttribute('onclick', 'window.owned=1'); document.body.click()",
+        "document.body.append(Object.assign(document.createElement('img'), { src: '/metrics' }))",
+    ):
+        status.complaints.clear()
+        status.evaluate(f"() => {{ try {{ {attempt}; }} catch {{}} }}")
+        status.expect_complaint()
+    status.complaints.clear()
+    assert status.evaluate("window.owned") is None
