@@ -1,5 +1,6 @@
 """`python -m bench.fleet` against real services: what it measures, what it finds wrong, how large fleets fare."""
 
+import asyncio
 import contextlib
 import json
 import re
@@ -15,6 +16,7 @@ from typing import Any
 
 import pytest
 
+from tests.e2e.lying_service import Lie, LyingService
 from tests.e2e.process import POLL_SECS, Serve, Service, Tell, running
 from tests.e2e.wire import PATIENCE
 
@@ -176,6 +178,53 @@ def test_a_service_that_ends_meanwhile_is_no_good(serve: Serve, tmp_path: Path) 
         run.interrupt()
         assert run.wait() == 1
     assert "NOT GOOD: no list of pools at the end" in run.said
+
+
+POOLS = 5  # with which revisions begin
+
+
+def withhold(watcher: int, revision: int, event: bytes) -> list[bytes]:
+    return [] if (watcher, revision) == (1, POOLS + 4) else [event]
+
+
+def repeat(watcher: int, revision: int, event: bytes) -> list[bytes]:
+    return [event, event] if (watcher, revision) == (1, POOLS + 4) else [event]
+
+
+class Swap:
+    """Holds one event back until the next has been sent."""
+
+    def __init__(self) -> None:
+        self._held = b""
+
+    def __call__(self, watcher: int, revision: int, event: bytes) -> list[bytes]:
+        if (watcher, revision) == (1, POOLS + 4):
+            self._held = event
+            return []
+        return [event, self._held] if (watcher, revision) == (1, POOLS + 5) else [event]
+
+
+@pytest.mark.parametrize(
+    ("lie", "found"),
+    [
+        (withhold, {"missing": 1}),
+        (repeat, {"duplicate": 1}),
+        (Swap(), {"disordered": 1, "missing": 1}),
+    ],
+    ids=["withheld", "repeated", "swapped"],
+)
+def test_a_service_that_lies_to_its_watchers_is_found_out(tmp_path: Path, lie: Lie, found: dict[str, int]) -> None:
+    async def watched() -> int:
+        async with await asyncio.start_server(LyingService(lie), "127.0.0.1", 0) as server:
+            url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+            plan = ("--pools", str(POOLS), "--watchers", "2", "--changes", "20", "--seconds", "0.5", "--json")
+            with fleet(tmp_path, "--url", url, *plan) as run:
+                return await asyncio.to_thread(run.wait)
+
+    assert asyncio.run(watched()) == 1
+    events = json.loads((tmp_path / "said").read_text())["events"]
+    assert {name: events[name] for name in ("disordered", "duplicate", "lost", "missing") if events[name]} == found
+    assert events["heard_of"] > POOLS
 
 
 @pytest.mark.parametrize(

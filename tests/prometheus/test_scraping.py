@@ -17,7 +17,9 @@ HEARTBEAT_SECS, LEASE_SECS = 1, 4
 SHORT = ("--heartbeat-interval-secs", str(HEARTBEAT_SECS), "--lease-duration-secs", str(LEASE_SECS))
 FAST = "\nglobal:\n  scrape_interval: 1s\n  scrape_timeout: 1s\n"
 NAMES = ("a", "b", "c")
-LEASE_AFTER_SECS = 12  # of the service that comes back: time to see what Prometheus makes of its silence
+LEASE_AFTER_SECS = 25  # of the service that comes back: time to see what Prometheus makes of being refused
+SCRAPES = 8  # one a second
+REFUSALS = 16  # by two jobs that ask once a second: Prometheus takes new targets over every 5 s
 
 pytestmark = [pytest.mark.prometheus, pytest.mark.timeout(240)]
 
@@ -127,12 +129,12 @@ def test_a_restart_of_the_service_drops_no_target(tmp_path: Path, exporters: dic
             with running(tmp_path, *again) as service, beating(service.port, first_back):
                 refused = prometheus.refused_refreshes()
                 wait_until(lambda: service.names() == ["a"], service.names)
-                wait_until(lambda: prometheus.refused_refreshes() >= refused + 3, prometheus.refused_refreshes)
+                wait_until(lambda: prometheus.refused_refreshes() >= refused + REFUSALS, prometheus.refused_refreshes)
                 assert not service.complete()
                 assert prometheus.targets("frontends") == everyone
 
                 with beating(service.port, {name: exporters[name] for name in "bc"}):
                     wait_until(service.complete, service.names)
                     listed_at = exporters["a"].scrapes
-                    wait_until(lambda: exporters["a"].scrapes >= listed_at + 3, lambda: exporters["a"].scrapes)
+                    wait_until(lambda: exporters["a"].scrapes >= listed_at + SCRAPES, lambda: exporters["a"].scrapes)
                     assert prometheus.targets("frontends") == everyone
