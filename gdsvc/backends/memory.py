@@ -74,7 +74,7 @@ class MemoryPoolStore(LeasedStore[PoolListing, PoolKey]):
         listed, history = self._index.find(name), self._history.of(name)
         if listed is None:
             return explanation(key, None, self._history.parting(name), self.sources(), history) if history else None
-        remaining = listed.deadline - self._clock.now()
+        remaining = max(0.0, listed.deadline - self._clock.now())  # past it: its turn in a mass expiry is to come
         lease = LeaseState(round(self._ttl - remaining, 3), round(remaining, 3))
         return explanation(key, lease, self._heard(listed), self.sources(), history)
 

@@ -13,7 +13,8 @@ from gdsvc.pool_discovery.watch import EncodedEvent, EncodedUpsert
 
 EVENTS_A_WRITE: Final = 512  # at most; a loop that writes to hundreds must not be held long by one
 WRITE_BYTES: Final = 32 * 1024  # from which on a write takes no more events
-BATCHES_KEPT: Final = 32  # watchers that are at the same place, as most are, share what is written
+BATCHES_KEPT: Final = 32  # watchers that are at the same place, as most are, share what is written,
+BATCH_BYTES_KEPT: Final = 8 * 1024 * 1024  # but for the newest at most so much, since one event may have megabytes
 
 _ID = re.compile(rb"([0-9a-f]{16})-([0-9]{1,18})(?:-([0-9a-f]{16}))?")
 
@@ -55,7 +56,8 @@ class Events:
         self._epoch = epoch.encode()
         self._removal = removal
         self._parts: OrderedDict[int, bytes] = OrderedDict()  # by revision: an event without its id
-        self._batches: OrderedDict[tuple[bytes, int], Batch] = OrderedDict()
+        self._batches: OrderedDict[tuple[Filter, int], Batch] = OrderedDict()  # by what they hold, not by a hash of it
+        self._batch_bytes = 0
         self.encodings = 0
 
     def is_of_this_process(self, seen: EventId) -> bool:
@@ -69,17 +71,24 @@ class Events:
 
     def since(self, revision: int, where: Filter, filter_hash: bytes) -> Batch | Lagged:
         """The next events behind `revision`, as many as go into one write; LAGGED where they are no longer there."""
-        known = self._batches.get((filter_hash, revision))
-        if known is not None and (known.revision == self._changes.published or len(known.data) >= WRITE_BYTES):
+        place = where, revision
+        known = self._batches.get(place)
+        if known is not None and (known.revision == self._changes.published or _is_full(known, revision)):
             return known
         events = self._changes.since(revision, EVENTS_A_WRITE)
         if isinstance(events, Lagged):
             return LAGGED
         batch = self._batch(revision, events, where, filter_hash)
-        self._batches[filter_hash, revision] = batch
-        if len(self._batches) > BATCHES_KEPT:
-            self._batches.popitem(last=False)
+        self._keep(place, batch)
         return batch
+
+    def _keep(self, place: tuple[Filter, int], batch: Batch) -> None:
+        before = self._batches.pop(place, None)
+        self._batches[place] = batch
+        self._batch_bytes += len(batch.data) - (len(before.data) if before is not None else 0)
+        while len(self._batches) > 1 and (len(self._batches) > BATCHES_KEPT or self._batch_bytes > BATCH_BYTES_KEPT):
+            _, dropped = self._batches.popitem(last=False)
+            self._batch_bytes -= len(dropped.data)
 
     def _batch(self, revision: int, events: list[EncodedEvent], where: Filter, filter_hash: bytes) -> Batch:
         written: list[bytes] = []
@@ -117,3 +126,8 @@ class Events:
             part = self._parts[revision] = form % data
             self.encodings += 1
         return part
+
+
+def _is_full(batch: Batch, after: int) -> bool:
+    """Whether the batch behind the revision `after` is all that one write takes, so that nothing can be added to it."""
+    return len(batch.data) >= WRITE_BYTES or batch.revision - after >= EVENTS_A_WRITE

@@ -28,6 +28,7 @@ KEEP_ALIVE_SECS: Final = 15.0
 PEER_TIMEOUT_SECS: Final = 14.0
 STUCK_SECS: Final = 2 * KEEP_ALIVE_SECS  # a write that is not taken for so long has no reader
 TICK_SECS: Final = 1.0  # how often watchers are looked at for the two above
+LAST_WRITE_SECS: Final = 0.05  # that a write under way may still take when the service stops
 SPACING_SECS: Final = (
     60e-6  # between two writes, for each watcher: a write costs 15 us, so all take a quarter of a core
 )
@@ -115,7 +116,8 @@ class Feed:
     def lag(self) -> int:
         """By how many events the slowest watcher is behind."""
         published = self._changes.published
-        return max((published - watcher.revision for watcher in self._watchers if watcher.revision >= 0), default=0)
+        watchers = tuple(self._watchers)  # in one step: scrapes run in a thread, while watchers come and go
+        return max((published - watcher.revision for watcher in watchers if watcher.revision >= 0), default=0)
 
     def watch(self, scope: Scope, where: Filter) -> Stream:
         """The stream of one caller. Raises LimitReached, Unavailable."""
@@ -134,16 +136,21 @@ class Feed:
         return Stream(write, lambda end: self._ended(watcher, end))
 
     def close(self) -> None:
-        """Ends every stream: those that wait at once and whole, those whose reader does not read by cutting them."""
+        """Ends every stream: those that wait at once and whole; who is written to gets LAST_WRITE_SECS, then is cut."""
         for watcher in self._watchers:
-            if watcher.waiting is not None:
-                _wake(watcher)
-            elif watcher.task is not None and watcher.writing_since is not None:
-                self._cut(watcher, "stopping")
+            _wake(watcher)
+        if self._tick is not None:
+            self._tick.cancel()
+            self._tick = asyncio.get_running_loop().call_later(LAST_WRITE_SECS, self._look_after)
 
     def _ended(self, watcher: _Watcher, end: End) -> None:
         self._watchers.discard(watcher)
-        cause = "left" if end is End.LEFT else watcher.cause or ("stopping" if self._shared.stopping else "failed")
+        if end is End.LEFT:
+            cause = "left"
+        elif self._shared.stopping:
+            cause = "stopping"
+        else:  # who asked with HEAD has got all there is
+            cause = watcher.cause or ("left" if end is End.WRITTEN else "failed")
         self._shared.leave(cause)
         if not self._watchers and self._tick is not None:
             self._tick.cancel()
@@ -156,7 +163,7 @@ class Feed:
         cause = "start" if seen is None else "gone"
         if seen is not None and self._can_resume(watcher, seen):
             watcher.revision = seen.revision
-            await self._send(watcher, send, opening + self._due(watcher, comment=True))
+            await self._send(watcher, send, opening + self._due(watcher))
         else:
             await self._resync(watcher, send, cause, opening)
         while not self._shared.stopping:
@@ -168,13 +175,13 @@ class Feed:
                     break
                 watcher.resynced = watcher.resynced or cause == "behind"
                 await self._resync(watcher, send, cause)
-            elif batch.revision > watcher.revision:
+            elif batch.revision > watcher.revision or _is_quiet(watcher):
                 watcher.revision = batch.revision
                 self._shared.events += batch.events
-                await self._send(watcher, send, batch.data)
+                await self._send(watcher, send, batch.data or (self._comment(watcher) if _is_quiet(watcher) else b""))
             else:
                 watcher.resynced = False
-                await self._wait(watcher, send)
+                await _wait(watcher)
         await self._send_part(watcher, send, b"", more=False)
 
     def _can_resume(self, watcher: _Watcher, seen: EventId) -> bool:
@@ -187,14 +194,14 @@ class Feed:
     def _why_behind(self, watcher: _Watcher) -> str:
         return "completeness" if watcher.revision >= self._changes.kept_from else "behind"
 
-    def _due(self, watcher: _Watcher, *, comment: bool) -> bytes:
+    def _due(self, watcher: _Watcher) -> bytes:
         """What a watcher that resumes gets first: what it missed, or the id that it is at."""
         batch = self._events.since(watcher.revision, watcher.where, watcher.filter_hash)
         if isinstance(batch, Lagged):
             return b""
         watcher.revision = batch.revision
         self._shared.events += batch.events
-        return batch.data or (self._comment(watcher) if comment else b"")
+        return batch.data or self._comment(watcher)
 
     async def _resync(self, watcher: _Watcher, send: Send, cause: str, opening: bytes = b"") -> None:
         """Writes the whole view, in parts: many readers that do not read must not hold a copy each."""
@@ -206,20 +213,6 @@ class Feed:
             for start in range(PART_BYTES, len(body), PART_BYTES):
                 await self._send_part(watcher, send, body[start : start + PART_BYTES])
         await self._send_part(watcher, send, b"\n\n")
-
-    async def _wait(self, watcher: _Watcher, send: Send) -> None:
-        """Until something is published, or it is time for a sign of life."""
-        watcher.waiting = asyncio.get_running_loop().create_future()
-        try:
-            await watcher.waiting
-        finally:
-            watcher.waiting = None
-        if self._is_quiet(watcher) and not self._shared.stopping:
-            await self._send(watcher, send, self._comment(watcher))
-
-    def _is_quiet(self, watcher: _Watcher) -> bool:
-        silent_secs = asyncio.get_running_loop().time() - watcher.wrote_at
-        return watcher.revision == self._changes.published and silent_secs > KEEP_ALIVE_SECS - TICK_SECS
 
     def _comment(self, watcher: _Watcher) -> bytes:
         return b": still here\n" + self._events.id_line(watcher.revision, watcher.filter_hash) + b"\n"
@@ -261,16 +254,33 @@ class Feed:
         loop = asyncio.get_running_loop()
         now = loop.time()
         for watcher in self._watchers:
-            if watcher.writing_since is not None and now - watcher.writing_since > STUCK_SECS:
-                self._cut(watcher, "stuck")
-            elif self._is_quiet(watcher):
+            if self._shared.stopping:
+                _cut(watcher, "stopping")
+            elif watcher.writing_since is not None and now - watcher.writing_since > STUCK_SECS:
+                _cut(watcher, "stuck")
+            elif _is_quiet(watcher):
                 _wake(watcher)
         self._tick = loop.call_later(TICK_SECS, self._look_after) if self._watchers else None
 
-    def _cut(self, watcher: _Watcher, cause: str) -> None:
-        watcher.cause = watcher.cause or cause
-        if watcher.task is not None:
-            watcher.task.cancel()
+
+async def _wait(watcher: _Watcher) -> None:
+    """Until something is published, or it is time for a sign of life, or to end."""
+    watcher.waiting = asyncio.get_running_loop().create_future()
+    try:
+        await watcher.waiting
+    finally:
+        watcher.waiting = None
+
+
+def _is_quiet(watcher: _Watcher) -> bool:
+    """Whether a sign of life is due; a filter may leave nothing to write for long although much happens."""
+    return asyncio.get_running_loop().time() - watcher.wrote_at > KEEP_ALIVE_SECS - TICK_SECS
+
+
+def _cut(watcher: _Watcher, cause: str) -> None:
+    watcher.cause = watcher.cause or cause
+    if watcher.task is not None:
+        watcher.task.cancel()
 
 
 def _wake(watcher: _Watcher) -> None:
