@@ -16,6 +16,7 @@ class Pipe:
         self._read = 0
         self._flows = asyncio.Event()
         self._left = asyncio.Event()
+        self._moved = asyncio.Event()
         self._asked = False
         self.waiting = False  # whether a write is not taken
         if not clogged:
@@ -37,6 +38,11 @@ class Pipe:
         fresh, self._read = self.parts[self._read :], len(self.parts)
         return b"".join(fresh)
 
+    async def moved(self) -> None:
+        """Returns when the next write begins or is taken."""
+        self._moved.clear()
+        await self._moved.wait()
+
     async def leave(self) -> None:
         """The caller disconnects; returns when the stream has noticed."""
         self._left.set()
@@ -57,7 +63,9 @@ class Pipe:
             return
         assert self.start is not None
         self.waiting = True
+        self._moved.set()
         await self._flows.wait()
         self.waiting = False
         self.parts.append(message["body"])
+        self._moved.set()
         self.ended = not message.get("more_body", False)

@@ -18,7 +18,7 @@ class Event(Struct, frozen=True):
 
 
 class Parser:
-    """Takes the bytes of a stream, however they are cut; lines end with LF, as ours do. What is not whole is not said."""
+    """Takes the bytes of a stream, however they are cut; lines end with LF, as ours do. Half an event is none."""
 
     def __init__(self) -> None:
         self.last_id = ""

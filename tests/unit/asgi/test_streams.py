@@ -38,7 +38,7 @@ def other_tasks() -> set[asyncio.Task[object]]:
 async def until(pipe: Pipe, parts: int) -> None:
     """Until so much has been sent."""
     while len(pipe.parts) < parts:
-        await asyncio.sleep(0)
+        await pipe.moved()
 
 
 async def test_a_stream_is_an_event_stream_that_nobody_stores_or_holds_back() -> None:
@@ -74,8 +74,8 @@ async def test_a_caller_that_leaves_ends_the_writer() -> None:
 async def test_a_caller_that_leaves_while_it_takes_nothing_ends_the_writer() -> None:
     stand = Stand(write_forever)
     pipe = stand.pipe(clogged=True)
-    while not pipe.waiting:
-        await asyncio.sleep(0)
+    await pipe.moved()
+    assert pipe.waiting
     await pipe.leave()
     assert stand.ends == [End.LEFT]
     assert other_tasks() == set()

@@ -404,12 +404,13 @@ def test_a_filter_that_nothing_passes_is_told_the_current_id_although_much_happe
         client.read()
         loop = asyncio.get_running_loop()
         assert isinstance(loop, MovableLoop)
-        for number in range(40):  # a change is always on its way when the watchers are looked at
+        for number in range(40):  # whenever the watchers are looked at, a change is on its way to them
+            assert stand.feed._tick is not None
+            stand.feed._tick.cancel()
             await stand.register(f"{number}")
+            stand.feed._look_after()
+            await stand.settle()
             loop.ahead += TICK_SECS / 2
-            stand.feed._look_after() if stand.feed._tick is None else None
-            await asyncio.sleep(0)
-        await stand.settle()
         assert client.read() == []
         assert client.parser.comments == ["still here"]
         assert int(client.parser.last_id.split("-")[1]) > 20
@@ -448,10 +449,9 @@ def test_a_reader_that_falls_behind_gets_one_resync_and_is_closed_at_the_second_
             await stand.register(f"{number}")
         await stand.register("b", size=3 * PART_BYTES)
         client.pipe.unclog()
-        while not client.pipe.waiting or len(client.pipe.parts) < 3:  # within the resync
-            await asyncio.sleep(0)
-            if len(client.pipe.parts) >= 3:
-                client.pipe.clog()
+        while len(client.pipe.parts) < 3:  # until within the resync
+            await client.pipe.moved()
+        client.pipe.clog()
         for number in range(JOURNAL + 1):
             await stand.register(f"{number}", "other")
         client.pipe.unclog()
@@ -526,8 +526,7 @@ def test_a_stop_cuts_those_who_take_nothing_and_those_who_wait_for_a_list(
         loop = asyncio.get_running_loop()
         assert isinstance(loop, MovableLoop)
         stuck = stand.connect(clogged=True)
-        while not stuck.pipe.waiting:
-            await asyncio.sleep(0.001)
+        await stuck.pipe.moved()
         waiting = stand.connect(NOBODY)
         not_yet_begun = stand.connect(clogged=True)
         stand.watchers.stopping = True
