@@ -13,6 +13,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -136,6 +137,10 @@ def test_a_silent_stream_of_a_service_as_it_is_shipped_says_its_id_every_fifteen
         assert watcher.parser.ids == [watcher.last_id] * 3
 
 
+def open_files(service: Service) -> int:
+    return len(list(Path(f"/proc/{service.pid}/fd").iterdir()))
+
+
 def test_watchers_that_come_and_go_leave_nothing_behind(serve: Serve, tell: Tell) -> None:
     service = serve(*LONG)
     service.post("/pools", pool("p"))
@@ -149,14 +154,14 @@ def test_watchers_that_come_and_go_leave_nothing_behind(serve: Serve, tell: Tell
         wait_for(service, "gdsvc_watchers", 0)
 
     come_and_go(500)
-    files = len(os.listdir(f"/proc/{service.pid}/fd"))
+    files = open_files(service)
     memory = Memory(service)
     started_at = time.monotonic()
     come_and_go(5000)
     took = time.monotonic() - started_at
     tell(f"5,000 watchers came and went in {took:.1f} s: memory grew by {memory.growth() / 1e6:.1f} MB")
     assert memory.growth() < 5e6
-    assert len(os.listdir(f"/proc/{service.pid}/fd")) <= files + 5
+    assert open_files(service) <= files + 5
     assert service.samples()['gdsvc_watchers_closed_total{cause="failed"}'] == 0
 
 
@@ -176,7 +181,7 @@ def run(*command: str) -> None:
 
 @pytest.fixture
 def elsewhere() -> Iterator[int]:
-    """The pid of a process in a network of its own, joined to ours by a pair of interfaces: we are HERE, it is THERE."""
+    """The pid of a process in a network of its own, joined to ours by two interfaces: we are HERE, it is THERE."""
     if os.geteuid() != 0 or not shutil.which("ip") or not shutil.which("unshare"):
         pytest.skip("needs root, and `ip` and `unshare`")
     try:
@@ -186,7 +191,7 @@ def elsewhere() -> Iterator[int]:
         pytest.skip(f"this machine makes no networks: {error.stderr.decode()}")
     network = subprocess.Popen(["unshare", "--net", "sleep", "infinity"])
     try:
-        while os.readlink(f"/proc/{network.pid}/ns/net") == os.readlink("/proc/self/ns/net"):
+        while Path(f"/proc/{network.pid}/ns/net").readlink() == Path("/proc/self/ns/net").readlink():
             time.sleep(POLL_SECS)
         run("ip", "link", "set", "gdsvc-there", "netns", str(network.pid))
         run("ip", "addr", "add", f"{HERE}/30", "dev", "gdsvc-here")

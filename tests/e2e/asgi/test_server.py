@@ -28,12 +28,11 @@ async def hello(scope: Scope, receive: Receive, send: Send) -> None:
 
 def option_of_peer(caller: socket.socket, option: int) -> int:
     """A TCP option of the other end of `caller`, which is in this process too."""
-    for entry in os.scandir("/proc/self/fd"):
-        with contextlib.suppress(OSError):  # no socket, or not connected
-            held = socket.socket(fileno=os.dup(int(entry.name)))
-            with held:
-                if held.getpeername() == caller.getsockname():
-                    return held.getsockopt(socket.IPPROTO_TCP, option)
+    for descriptor in list(Path("/proc/self/fd").iterdir()):
+        # suppressed where it is no socket, or not connected
+        with contextlib.suppress(OSError), socket.socket(fileno=os.dup(int(descriptor.name))) as held:
+            if held.getpeername() == caller.getsockname():
+                return held.getsockopt(socket.IPPROTO_TCP, option)
     raise AssertionError("the other end is not in this process")
 
 
