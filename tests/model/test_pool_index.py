@@ -209,6 +209,10 @@ class StoreModel(RuleBasedStateMachine):
         assert index.encodings <= self.encoded
         assert index.next_deadline == min((deadline for deadline, _ in self.slow.pools.values()), default=float("inf"))
 
+    @invariant()
+    def each_revision_has_one_event(self) -> None:
+        assert self.store.index.revision == self.store.changes.published
+
     def disputed(self) -> bool:
         """Whether relays that disagree may have the newest payload wait to be shown; never for longer than a second."""
         since = self.time - TTL - SHOW_EVERY_SECS

@@ -1,7 +1,9 @@
 """Binding, TLS, draining and logging of the embedded server."""
 
 import asyncio
+import contextlib
 import logging
+import os
 import socket
 import threading
 import time
@@ -22,6 +24,16 @@ BOTH_LOOPS = pytest.mark.parametrize("loop", ["uvloop", "asyncio"])
 
 async def hello(scope: Scope, receive: Receive, send: Send) -> None:
     await respond(send, Response(200, b"hello"))
+
+
+def option_of_peer(caller: socket.socket, option: int) -> int:
+    """A TCP option of the other end of `caller`, which is in this process too."""
+    for descriptor in list(Path("/proc/self/fd").iterdir()):
+        # suppressed where it is no socket, or not connected
+        with contextlib.suppress(OSError), socket.socket(fileno=os.dup(int(descriptor.name))) as held:
+            if held.getpeername() == caller.getsockname():
+                return held.getsockopt(socket.IPPROTO_TCP, option)
+    raise AssertionError("the other end is not in this process")
 
 
 class Gate:
@@ -47,6 +59,19 @@ def test_port_0_is_the_port_that_answers(serve: Callable[..., Any], loop: str) -
     assert running.server.port > 0
     assert running.server.listening.is_set()
     assert running.exchange(LAST).endswith(b"hello")
+
+
+@pytest.mark.skipif(not hasattr(socket, "TCP_USER_TIMEOUT"), reason="this system has no TCP_USER_TIMEOUT")
+@pytest.mark.parametrize(("peer_timeout", "milliseconds"), [(1.5, 1500), (None, 0)])
+def test_every_connection_gives_its_peer_up_in_time(
+    serve: Callable[..., Any], peer_timeout: float | None, milliseconds: int
+) -> None:
+    running = serve(hello, peer_timeout=peer_timeout)
+    with running.connect() as caller:
+        caller.sendall(GET)
+        assert caller.recv(1)
+        accepted = option_of_peer(caller, socket.TCP_USER_TIMEOUT)
+        assert accepted == milliseconds
 
 
 def test_a_taken_port_is_refused_with_address_and_reason(serve: Callable[..., Any]) -> None:

@@ -3,6 +3,8 @@
 import asyncio
 import tracemalloc
 
+import pytest
+
 from gdsvc.pool_discovery.fanout import CAPACITY, JOURNAL, LAGGED, Fanout, Lagged, Subscription
 
 
@@ -138,3 +140,76 @@ def test_an_event_larger_than_all_that_may_be_kept_makes_every_watcher_start_aga
     assert [fanout.at(place) for place in range(2)] == [LAGGED, LAGGED]
     fanout.publish("small", 1)
     assert fanout.at(2) == "small"
+
+
+# ----------------------------------------------------------------------------------------------- places by number
+
+
+def filled(events: int, journal: int = 10) -> Fanout[int]:
+    """Events 1, 2, …, each named by its own number."""
+    fanout: Fanout[int] = Fanout(journal=journal)
+    for number in range(1, events + 1):
+        fanout.publish(number)
+    return fanout
+
+
+def test_since_gives_what_follows_a_number_up_to_a_limit() -> None:
+    fanout = filled(8)
+    assert fanout.since(0, 100) == [1, 2, 3, 4, 5, 6, 7, 8]
+    assert fanout.since(5, 3) == [6, 7, 8]
+    assert fanout.since(2, 3) == [3, 4, 5]
+    assert fanout.since(8, 3) == []
+    assert fanout.since(3, 1) == [4]
+
+
+def test_since_gives_at_every_place_and_limit_what_a_list_would() -> None:
+    fanout = filled(25)
+    everything = list(range(1, 26))
+    for place in range(15, 26):
+        for limit in range(1, 12):
+            assert fanout.since(place, limit) == everything[place : place + limit]
+
+
+@pytest.mark.parametrize("place", [-1, 14, 26, 10**18])
+def test_since_a_number_that_is_not_there_is_lagged(place: int) -> None:
+    assert filled(25).since(place, 5) is LAGGED
+
+
+def test_oldest_is_the_first_number_that_one_can_go_on_from() -> None:
+    assert (filled(0).oldest, filled(9).oldest, filled(10).oldest, filled(11).oldest) == (0, 0, 0, 1)
+
+
+def test_a_resync_makes_void_what_came_before_it_but_the_journal_still_holds_that() -> None:
+    fanout = filled(4)
+    fanout.resync()
+    fanout.publish(6)
+    assert (fanout.oldest, fanout.kept_from, fanout.published) == (5, 0, 6)
+    assert fanout.since(4, 5) is LAGGED
+    assert fanout.since(5, 5) == [6]
+
+
+def test_what_is_void_falls_off_the_journal_like_the_rest() -> None:
+    fanout = filled(4)
+    fanout.resync()
+    for number in range(6, 21):
+        fanout.publish(number)
+    assert (fanout.oldest, fanout.kept_from) == (10, 10)
+    assert fanout.since(10, 3) == [11, 12, 13]
+
+
+def test_an_event_larger_than_the_journal_leaves_nothing_to_go_on_from_but_itself() -> None:
+    fanout: Fanout[int] = Fanout(journal=10, journal_bytes=10)
+    fanout.publish(1, 1)
+    fanout.publish(2, 11)
+    assert (fanout.oldest, fanout.kept_from, fanout.published) == (2, 2, 2)
+    assert (fanout.since(1, 5), fanout.since(2, 5)) == (LAGGED, [])
+
+
+def test_listeners_are_told_of_each_event_once_it_is_there() -> None:
+    fanout: Fanout[int] = Fanout()
+    heard: list[tuple[str, int]] = []
+    fanout.listen(lambda: heard.append(("one", fanout.published)))
+    fanout.listen(lambda: heard.append(("other", fanout.published)))
+    fanout.publish(1)
+    fanout.resync()
+    assert heard == [("one", 1), ("other", 1), ("one", 2), ("other", 2)]
