@@ -5,6 +5,7 @@ events after it cannot disagree, and one connection serves them all.
 """
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator
 from types import TracebackType
 from typing import Generic, Self, TypeVar
@@ -19,6 +20,8 @@ from gdsvc.model import PoolKey, PoolListing, RouterReplica
 from gdsvc.pool_discovery.directory import EVERYTHING, Filter
 from gdsvc.pool_discovery.fanout import LAGGED, Lagged
 from gdsvc.pool_discovery.watch import Event, Resync, Snapshot
+
+log = logging.getLogger("gdsvc.client")
 
 Item = TypeVar("Item")
 Key = TypeVar("Key")
@@ -93,6 +96,9 @@ class RemoteDirectory(Generic[Item, Key]):
     async def _follow(self) -> None:
         try:
             await self._follower.run()
+        except Exception:
+            log.exception("following ended by a fault")
+            raise
         finally:
             self._closed = True
             self._follower.outcome.set()

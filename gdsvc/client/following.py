@@ -49,6 +49,7 @@ class Follower(Generic[Item, Key]):
         self._link = link or Link()
         self._etag: str | None = None  # of the list that the view was made from
         self._polls_until = 0.0
+        self._polling = False  # as was last said in the log
 
     async def run(self) -> None:
         """Follows until it is cancelled."""
@@ -64,6 +65,7 @@ class Follower(Generic[Item, Key]):
         try:
             async with self._api.events(f"{self._kind.path}/watch", self._query, self.position) as stream:
                 self._link.opened(self._now())
+                self._polling = False
                 async for event in stream:
                     await self._take(event, stream.url)
         except Refused as refused:
@@ -109,8 +111,9 @@ class Follower(Generic[Item, Key]):
         return self._failed(str(Refused(answer)), answer)
 
     def _poll_for(self, secs: float, why: str) -> float:
-        if not self._polls_until:
+        if not self._polling:
             log.info("polling %s: %s", self._kind.path, why)
+        self._polling = True
         self._polls_until = self._now() + secs
         return 0.0
 

@@ -18,15 +18,12 @@ from gdsvc.errors import Invalid
 from gdsvc.model import Lease, PoolRegistration, RouterReplica
 
 DEREGISTER_SECS: Final = 5.0  # for taking the member out on leaving; its lease ends by itself where that fails
-# Of the statuses from 400 to 499, and 501, those that another attempt with the same body may change: a token that
-# rotates, a slow body, a conflict of connections, too many callers.
-MAY_GET_BETTER: Final = frozenset({401, 403, 408, 425, 429})
+MAY_GET_BETTER: Final = frozenset({401, 403, 408, 425, 429})  # of 4xx: tokens rotate, limits and networks relax
 
 log = logging.getLogger("gdsvc.client")
 
 Registration = PoolRegistration | RouterReplica
 OnState = Callable[[HeartbeatState], None]
-
 
 _LEASE = msgspec.json.Decoder(Lease)
 
@@ -85,12 +82,23 @@ class Heartbeat:
         """
         if member_path(registration) != member_path(self._registration):
             raise Invalid("expected a registration of the same member", "key")
-        self._registration = registration
-        self._body = encode(registration)
-        self._schedule.changed(self._now())
-        self._wake.set()
+        body = encode(registration)
+        if body != self._body:
+            self._registration = registration
+            self._body = body
+            self._schedule.changed(self._now())
+            self._wake.set()
 
     async def _beat(self) -> None:
+        try:
+            await self._beat_on()
+        except Exception:  # told at once: who embeds us may not leave for months
+            log.exception("the heartbeat ended by a fault")
+            self._schedule.stopped("a fault of the client; the log has it")
+            self._tell()
+            raise
+
+    async def _beat_on(self) -> None:
         while not self._leaving:
             now = self._now()
             self._schedule.passed(now)

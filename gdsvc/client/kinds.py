@@ -41,8 +41,14 @@ class _RouterList(Struct):
     complete: bool = False
 
 
+class _KeyMembers(Struct):  # not PoolKey itself, which takes no members of a later version
+    site_id: str
+    namespace: str
+    dgd_name: str
+
+
 class _RemovedPool(Struct):
-    key: PoolKey
+    key: _KeyMembers
 
 
 class _RemovedRouter(Struct):
@@ -80,6 +86,11 @@ def _routers(body: bytes) -> tuple[bool, list[RouterReplica]]:
     return whole.complete, _all(whole.routers, model.decode_router)
 
 
+def _removed_pool(data: bytes) -> PoolKey:
+    key = _decoded(_REMOVED_POOL, data).key
+    return PoolKey(key.site_id, key.namespace, key.dgd_name)
+
+
 def _keep_known_facts(held: PoolListing, told: PoolListing) -> PoolListing:
     """`told`, with what is held of the pool where `told` says nothing: null, an empty list, no unknown members."""
     kept: dict[str, Any] = {name: getattr(held, name) for name in _FACTS if getattr(told, name) in (None, (), UNSET)}
@@ -90,7 +101,7 @@ POOLS: Kind[PoolListing, PoolKey] = Kind(
     path="/pools",
     decode_list=_pools,
     decode=model.decode_listing,
-    decode_removed=lambda data: _decoded(_REMOVED_POOL, data).key,
+    decode_removed=_removed_pool,
     key=lambda listing: listing.key,
     sort_key=model.sort_key,
     keep_known=_keep_known_facts,
