@@ -69,6 +69,7 @@ class RemoteDirectory(Generic[Item, Key]):
 
     async def list(self) -> Snapshot[Item]:
         """The view as it is now. Raises Unavailable where the service has not been reached since entering."""
+        self._raise_fault()
         await self._follower.outcome.wait()
         self._raise_fault()
         if not self._follower.view.synced:
@@ -79,6 +80,7 @@ class RemoteDirectory(Generic[Item, Key]):
 
     async def list_and_watch(self) -> AsyncIterator[Event[Item, Key]]:
         """A Resync once the service has been reached, then every change; ends when the directory is left."""
+        self._raise_fault()
         view = self._follower.view
         subscription = view.fanout.subscribe()
         event = LAGGED if view.synced or self._closed else await subscription.next()
@@ -105,8 +107,10 @@ class RemoteDirectory(Generic[Item, Key]):
             self._follower.view.fanout.resync()
 
     def _raise_fault(self) -> None:
-        """A fault of ours must not look like a quiet service."""
-        if self._following is not None and self._following.done() and not self._following.cancelled():
+        """A fault, of ours or of who did not enter, must not look like a quiet service."""
+        if self._following is None:
+            raise RuntimeError("the directory was not entered")
+        if self._following.done() and not self._following.cancelled():
             self._following.result()
 
 

@@ -495,6 +495,28 @@ async def test_leaving_before_anything_was_heard_ends_everything_too() -> None:
         assert not tasks()
 
 
+async def test_a_directory_that_was_not_entered_says_so() -> None:
+    directory = RemotePoolDirectory(Options(("http://127.0.0.1:1",)))
+    with pytest.raises(RuntimeError, match="not entered"):
+        await directory.list()
+    with pytest.raises(RuntimeError, match="not entered"):
+        await anext(directory.list_and_watch())
+
+
+async def test_a_fault_of_the_follower_is_raised_where_it_is_read(caplog: pytest.LogCaptureFixture) -> None:
+    script = Streams(stream(("resync", listed(pool("a")), "e-1"), ("removed", removed("a"), "e-2")))
+    async with ScriptedServer(script) as server, RemotePoolDirectory(options(server)) as directory:
+        watch = directory.list_and_watch()
+        await next_resync(watch)
+        directory._follower.view._members = None  # type: ignore[assignment]
+        script.go.set()
+        with pytest.raises(TypeError):
+            await next_event(watch)
+        with pytest.raises(TypeError):
+            await directory.list()
+    assert "ended by a fault" in caplog.text
+
+
 async def test_entering_waits_for_nobody() -> None:
     async with asyncio.timeout(1.0), RemotePoolDirectory(Options(("http://192.0.2.1",))):
         pass

@@ -293,6 +293,23 @@ async def test_a_callback_that_fails_does_not_end_the_heartbeat(caplog: pytest.L
     assert "on_state failed" in caplog.text
 
 
+async def test_a_fault_of_ours_is_told_at_once_and_raised_on_leaving(caplog: pytest.LogCaptureFixture) -> None:
+    states = States()
+
+    async def beat_until_the_fault(server: ScriptedServer) -> None:
+        async with Heartbeat(options(server), POOL, on_state=states) as heartbeat:
+            await states.until(REGISTERED)
+            heartbeat._request_secs = None  # type: ignore[assignment]
+            heartbeat.update(CHANGED)
+            await states.until(STOPPED)
+
+    async with ScriptedServer(grant) as server:
+        with pytest.raises(TypeError):
+            await beat_until_the_fault(server)
+    assert states.told[-1].reason == "a fault of the client; the log has it"
+    assert "ended by a fault" in caplog.text
+
+
 async def test_no_token_is_told() -> None:
     states = States()
     tokens = iter(["hunter2\n", "hunter2 x", "hunter2"])
