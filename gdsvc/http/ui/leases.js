@@ -102,6 +102,6 @@ class LeaseBar {
   #words(left) {
     if (!this.#record.confirmed) return "unconfirmed";
     if (this.#record.lease?.none) return "none";
-    return left > 0 ? `${Math.floor(left)} s` : NONE;
+    return left > 0 ? duration(left) : NONE;
   }
 }

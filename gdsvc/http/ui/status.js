@@ -18,12 +18,18 @@ function sourceNames(sources) {
     .join(", ");
 }
 
-/** Why the list of `what` is not complete, and what that means. */
-function incompleteNotice(what, { sources, unconfirmed }) {
+/** Which of the lists are not complete, what the service waits for, what that means; null where all are complete. */
+function incompleteNotice(lists) {
+  const incomplete = Object.entries(lists).filter(([, { complete }]) => complete === false);
+  if (!incomplete.length) return null;
+  const names = incomplete.map(([name]) => name).join(" and ");
+  const which = incomplete.length > 1 ? `The lists of ${names} are` : `The list of ${names} is`;
+  const sources = incomplete.flatMap(([, list]) => list.sources);
   const waiting = sources.length ? ` The service waits for ${sourceNames(sources)}.` : "";
+  const unconfirmed = incomplete.reduce((sum, [, list]) => sum + list.unconfirmed, 0);
   const known = counted(unconfirmed, "entry known from before is", "entries known from before are");
   const kept = unconfirmed ? ` ${known} kept as unconfirmed.` : "";
-  return `The list of ${what} is not complete: some that live may be missing.${waiting}${kept}`;
+  return `${which} not complete: some that live may be missing.${waiting}${kept}`;
 }
 
 /** The words of the chip for completeness, and the state whose colours it has; what was so is not said to be so. */
@@ -41,9 +47,7 @@ function noticesOf({ state, signSecs, pools, routers }) {
     said.push(`No sign of the service for ${duration(signSecs)}. What is shown was known then; the page keeps trying.`);
   if (state === "polling")
     said.push("The event stream has no connection. The lists are read every few seconds instead.");
-  if (pools.complete === false) said.push(incompleteNotice("pools", pools));
-  if (routers.complete === false) said.push(incompleteNotice("routers", routers));
-  return said;
+  return said.concat(incompleteNotice({ pools, routers }) ?? []);
 }
 
 /** What is said aloud: only what changes seldom is in it. */

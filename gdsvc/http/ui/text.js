@@ -66,10 +66,11 @@ function seconds(secs) {
   return secs < 10 ? `${secs.toFixed(1)} s` : `${Math.round(secs)} s`;
 }
 
+/** Whole units, rounded down: at least so long. */
 function duration(secs) {
   if (secs < 100) return `${Math.max(0, Math.floor(secs))} s`;
-  if (secs < 6000) return `${Math.round(secs / 60)} min`;
-  return `${Math.round(secs / 3600)} h`;
+  if (secs < 6000) return `${Math.floor(secs / 60)} min`;
+  return `${Math.floor(secs / 3600)} h`;
 }
 
 function ago(secs) {
