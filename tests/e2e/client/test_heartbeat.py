@@ -2,15 +2,15 @@
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Iterable
 
 import pytest
 
 from gdsvc.client import Heartbeat, HeartbeatState, HeartbeatStatus, Options
 from gdsvc.errors import Invalid
 from gdsvc.model import Lease, PoolKey, PoolRegistration, RouterReplica
+from tests.e2e.client.scripted import Asked, Caller, Script, ScriptedServer, nothing
 from tests.e2e.process import Serve
-from tests.e2e.scripted import Asked, Caller, ScriptedServer, nothing
 
 pytestmark = pytest.mark.loops("asyncio")  # the contract suite and the bad network run on uvloop
 
@@ -42,7 +42,7 @@ async def grant(asked: Asked, caller: Caller) -> None:
         await caller.reply(200, granting())
 
 
-def refusing(status: int, **headers: str) -> Callable[[Asked, Caller], Awaitable[None]]:
+def refusing(status: int, **headers: str) -> Script:
     async def script(_asked: Asked, caller: Caller) -> None:
         await caller.reply(status, b'{"error":{"message":"not like this"}}', **headers)
 
@@ -132,7 +132,7 @@ async def test_the_old_payload_never_arrives_after_the_new() -> None:
 
     async def script(_asked: Asked, caller: Caller) -> None:
         await answer.wait()
-        await caller.reply(200, granting())
+        await caller.reply(200, granting(Lease(60, 180)))
 
     async with ScriptedServer(script) as server, Heartbeat(options(server), POOL) as heartbeat:
         await asked(server, 1)
@@ -204,10 +204,6 @@ async def test_a_connection_that_says_nothing_leaves_time_for_another_inside_the
     assert LAPSED not in states.statuses
 
 
-WILL_NOT_GET_BETTER = (400, 404, 405, 409, 413, 415, 422, 501)
-MAY_GET_BETTER = (401, 403, 408, 429, 500, 502, 503)
-
-
 async def test_what_will_not_get_better_is_told_and_not_repeated() -> None:
     async def refused_then_changed(status: int) -> None:
         states = States()
@@ -225,7 +221,7 @@ async def test_what_will_not_get_better_is_told_and_not_repeated() -> None:
         assert states.statuses == [STARTING, REFUSED, REGISTERED, STOPPED]
 
     async with asyncio.TaskGroup() as tasks:
-        for status in WILL_NOT_GET_BETTER:
+        for status in (400, 404, 405, 409, 413, 415, 422, 501):
             tasks.create_task(refused_then_changed(status))
 
 
@@ -239,7 +235,7 @@ async def test_what_may_get_better_is_tried_again() -> None:
         assert REFUSED not in states.statuses
 
     async with asyncio.TaskGroup() as tasks:
-        for status in MAY_GET_BETTER:
+        for status in (401, 403, 408, 429, 500, 502, 503):
             tasks.create_task(failed_then_granted(status))
 
 
