@@ -339,6 +339,8 @@ async def test_leaving_takes_the_registration_out_where_told_and_after_the_attem
     async def script(request: Asked, caller: Caller) -> None:
         if request.method == "POST":
             await answer.wait()
+        else:
+            assert answer.is_set(), "the attempt under way would list it again"
         await grant(request, caller)
 
     states = States()
