@@ -41,6 +41,7 @@ class Truth:
     def __init__(self, api: DiscoveryApi) -> None:
         self.now: dict[PoolKey, PoolListing] = {}
         self.ever: set[PoolListing] = set()
+        self.final = False  # ends keep_changing between two changes: one that is cut off may have been made or not
         self._api = api
 
     async def register(self, registration: PoolRegistration) -> None:
@@ -63,7 +64,7 @@ class Truth:
     async def keep_changing(self, random: Random) -> None:
         for number in range(COMING_AND_GOING):
             await self.register(pool(f"moving-{number:02}"))
-        while True:
+        while not self.final:
             await asyncio.sleep(CHANGE_SECS)
             name = f"moving-{random.randrange(COMING_AND_GOING):02}"
             if random.random() < 0.3:
@@ -103,14 +104,15 @@ class Follower:
         ]
 
 
-async def same(
-    seen: Callable[[], Coroutine[None, None, object]], expected: Callable[[], Coroutine[None, None, object]]
-) -> None:
+Listing = Callable[[], Coroutine[None, None, list[PoolListing]]]
+
+
+async def same(seen: Listing, expected: Listing) -> None:
     """Waits until both give the same."""
     loop = asyncio.get_running_loop()
     deadline = loop.time() + SETTLE_SECS
     while (one := await seen()) != (other := await expected()):
-        assert loop.time() < deadline, (one, other)
+        assert loop.time() < deadline, {listing.key.dgd_name for listing in {*one} ^ {*other}}
         await asyncio.sleep(0.05)
 
 
@@ -146,16 +148,17 @@ async def survive(service: Service, seed: int, secs: float, longest_secs: float)
         ]
         changing = tasks.create_task(truth.keep_changing(Random(seed)))
         await asyncio.sleep(secs)
-        changing.cancel()
+        truth.final = True
+        await changing
+        assert await truth.listed() == await _now(truth)
         proxy.behave()
 
-        async def held(at: int) -> object:
+        async def held(at: int) -> list[PoolListing]:
             return [listing for _, listing in sorted(consumers[at].known.items())]
 
-        async def expected_m() -> object:
+        async def expected_m() -> list[PoolListing]:
             return [listing for listing in await truth.listed() if listing.model == "m"]
 
-        await same(truth.listed, lambda: _now(truth))
         await same(lambda: held(0), truth.listed)
         await same(lambda: held(1), expected_m)
         assert list((await directory.list()).items) == await truth.listed()
@@ -169,7 +172,7 @@ async def survive(service: Service, seed: int, secs: float, longest_secs: float)
     return f"{secs:g} s of {proxy.faults}; {events} events, {statuses.count(HeartbeatStatus.RETRYING)} beats missed"
 
 
-async def _now(truth: Truth) -> object:
+async def _now(truth: Truth) -> list[PoolListing]:
     return [listing for _, listing in sorted(truth.now.items())]
 
 
