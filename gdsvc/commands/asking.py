@@ -9,7 +9,7 @@ from gdsvc.commands.renderings import Form, write_document
 from gdsvc.commands.screen import Screen, say
 from gdsvc.commands.sentences import explained
 from gdsvc.commands.service import ask, read, time_there
-from gdsvc.commands.tables import Table, layout, pool_table, router_table, summary
+from gdsvc.commands.tables import Table, fitting, layout, pool_table, router_table, summary
 from gdsvc.commands.visible import key_text
 
 
@@ -59,8 +59,12 @@ async def deregister(api: DiscoveryApi, command: Deregister, form: Form, screen:
 
 def _write_list(screen: Screen, table: Table, answer: PoolList | RouterList) -> None:
     """The table, and whether that is all: below it on a terminal; else on standard error, and only where it is not."""
-    screen.write(layout(table, screen.width))
-    if screen.is_terminal:
-        screen.write(f"{summary(answer)}\n")
-    elif not answer.complete:
-        say(f"note: {summary(answer)}")
+    if screen.width is None:
+        screen.write(layout(table, None))
+        if not answer.complete:
+            say(f"note: {summary(answer)}")
+        return
+    shown = fitting(table, screen.width)
+    missing = ", ".join(table.heads[len(shown.heads) :])
+    screen.write(layout(shown, screen.width))
+    screen.write(f"{summary(answer)}{f'; no room for {missing}' if missing else ''}\n")

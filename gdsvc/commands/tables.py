@@ -15,6 +15,7 @@ from gdsvc.commands.visible import excerpt, key_text, visible
 
 UNKNOWN: Final = "-"
 NUMBERS: Final = frozenset({"CAPACITY", "RELAYS"})
+GAP: Final = "  "  # between columns
 MOST_RICH_ROWS: Final = 500  # rich takes about a millisecond a row: beyond, a terminal gets the plain layout at once
 
 
@@ -54,9 +55,8 @@ def completeness(complete: bool, sources: Iterable[Source]) -> str:
 
 def plain(table: Table) -> str:
     """One line for the heads and for each row, columns two spaces apart, nothing cut, nothing wrapped."""
-    lines = [table.heads, *table.rows]
-    widths = [max(map(_width, column)) for column in zip(*lines, strict=True)]
-    return "".join(_line(cells, widths) for cells in lines)
+    widths = _widths(table)
+    return "".join(_line(cells, widths) for cells in (table.heads, *table.rows))
 
 
 def styled(table: Table, width: int) -> str:
@@ -73,7 +73,7 @@ def styled(table: Table, width: int) -> str:
     longest = max((_width(row[0]) for row in table.rows), default=0)
     rich_table.add_column(name, overflow="fold", style="cyan", min_width=min(longest, width // 2))  # to copy from
     for head in heads:
-        rich_table.add_column(head, overflow="fold", no_wrap=head in NUMBERS)
+        rich_table.add_column(head, overflow="fold")
     for row in table.rows:
         rich_table.add_row(*(Text(cell) for cell in row))  # a Text is never read as markup
     screen = StringIO()
@@ -84,6 +84,18 @@ def styled(table: Table, width: int) -> str:
 def layout(table: Table, width: int | None) -> str:
     """The table for a terminal of `width` columns, or for what is none."""
     return plain(table) if width is None or len(table.rows) > MOST_RICH_ROWS else styled(table, width)
+
+
+def fitting(table: Table, width: int) -> Table:
+    """The table without the numbers at its right end as far as a terminal of `width` columns has no room for them.
+
+    A row on one line without its capacity reads better than one whose texts fold.
+    """
+    widths = _widths(table)
+    count = len(widths)
+    while table.heads[count - 1] in NUMBERS and sum(widths[:count]) + len(GAP) * (count - 1) > width:
+        count -= 1
+    return Table(table.heads[:count], [row[:count] for row in table.rows])
 
 
 def _pool_row(pool: Pool) -> tuple[str, ...]:
@@ -106,9 +118,13 @@ def _first_of(urls: tuple[str, ...]) -> str:
     return excerpt(urls[0]) + (f" +{len(urls) - 1}" if len(urls) > 1 else "")
 
 
+def _widths(table: Table) -> list[int]:
+    return [max(map(_width, column)) for column in zip(table.heads, *table.rows, strict=True)]
+
+
 def _line(cells: tuple[str, ...], widths: list[int]) -> str:
     padded = (cell + " " * (width - _width(cell)) for cell, width in zip(cells, widths, strict=True))
-    return "  ".join(padded).rstrip() + "\n"
+    return GAP.join(padded).rstrip() + "\n"
 
 
 def _width(text: str) -> int:

@@ -5,7 +5,17 @@ import re
 import pytest
 
 from gdsvc.commands.documents import Capacity, Key, Location, Pool, PoolList, Router, RouterList, Source
-from gdsvc.commands.tables import MOST_RICH_ROWS, Table, layout, plain, pool_table, router_table, styled, summary
+from gdsvc.commands.tables import (
+    MOST_RICH_ROWS,
+    Table,
+    fitting,
+    layout,
+    plain,
+    pool_table,
+    router_table,
+    styled,
+    summary,
+)
 
 STYLE = re.compile(r"\x1b\[[0-9;]*m")
 MOCKER = Pool(Key("ohio", "dynamo", "mocker-1"))
@@ -68,6 +78,16 @@ def test_a_terminal_table_never_exceeds_the_terminal(width: int) -> None:
     lines = STYLE.sub("", styled(pool_table([long, FULL]), width)).splitlines()
     assert max(map(len, lines)) <= width
     assert "".join("".join(lines).split()).count("m") >= 150
+
+
+def test_a_narrow_terminal_goes_without_the_numbers_rather_than_fold() -> None:
+    table = pool_table([MOCKER, FULL])
+    natural = max(map(len, plain(table).splitlines()))
+    assert fitting(table, 200) == table
+    assert fitting(table, natural + 2) == table
+    assert fitting(table, 88).heads == ("POOL", "MODEL", "REGION", "FRONTENDS", "CAPACITY")
+    assert fitting(table, 40).heads == ("POOL", "MODEL", "REGION", "FRONTENDS")
+    assert [len(row) for row in fitting(table, 40).rows] == [4, 4]
 
 
 HOSTILE = "\x1b]0;owned\x07[bold red]x[/bold red] :bomb: \u202e\n\r\x9b2J"
