@@ -73,7 +73,7 @@ def test_a_terminal_gets_a_table_in_colour_that_says_whether_it_is_all(fleet: Se
 
 
 def test_a_narrow_terminal_says_what_it_has_no_room_for(fleet: Service) -> None:
-    done = on_terminal("pools", GDSVC_URL=url(fleet), columns=90)
+    done = on_terminal("pools", GDSVC_URL=url(fleet), columns=84)
     text = STYLE.sub("", done.out)
     assert re.search(r"ohio/dynamo/mocker-1 +Qwen/Qwen3-0.6B +us-east-2 +http://10.0.0.7:8000 \+1\n", text)
     assert text.endswith("; no room for CAPACITY, RELAYS\n")
