@@ -3,7 +3,6 @@
 Decides what a character looks like. Where a text stands, and how wide it may be, is decided elsewhere.
 """
 
-import json
 import re
 from typing import Final
 
@@ -67,4 +66,7 @@ def _segment(name: str) -> str:
 
 def _json_escape(match: re.Match[str]) -> str:
     character = match[0]
-    return character if character.isprintable() else json.dumps(character)[1:-1]
+    if character.isprintable():
+        return character
+    units = character.encode("utf-16-be").hex()
+    return "".join(f"\\u{units[at : at + 4]}" for at in range(0, len(units), 4))

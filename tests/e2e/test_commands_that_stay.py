@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.bad_servers import Scripted, event, http, stream
-from tests.e2e.people import Gdsvc, gdsvc, in_this_process, running, through_a_shell
+from tests.e2e.people import Gdsvc, in_this_process, running, through_a_shell
 from tests.e2e.process import POLL_SECS, Serve, Service
 from tests.e2e.wire import PATIENCE, pool
 
@@ -22,6 +22,12 @@ SECOND = stream(b": hello\nid: e-2\n\n", event("removed", GONE, "e-3"))
 
 def url(service: Service) -> str:
     return f"http://127.0.0.1:{service.port}"
+
+
+@pytest.fixture
+def command(capsys: pytest.CaptureFixture[str]) -> Gdsvc:
+    """One that is expected to end by itself."""
+    return in_this_process(capsys)
 
 
 # ------------------------------------------------------------------------------------------------------ watch
@@ -69,21 +75,21 @@ def test_a_watch_ends_at_once_when_its_reader_leaves(tmp_path: Path) -> None:
     assert done.err == ""
 
 
-def test_a_watch_of_a_service_without_one_is_refused() -> None:
+def test_a_watch_of_a_service_without_one_is_refused(command: Gdsvc) -> None:
     problem = b'{"error":{"message":"no such path"}}'
     with Scripted(http("404 Not Found", "application/json", problem)) as server:
-        done = gdsvc("watch", "--url", server.url)
+        done = command("watch", "--url", server.url)
     assert (done.code, done.out) == (1, "")
     assert done.err == f"gdsvc watch: {server.url} has no watch: no such path (404)\n"
 
 
-def test_a_watch_of_a_real_service_sees_a_pool_come_and_go(serve: Serve) -> None:
+def test_a_watch_of_a_real_service_sees_a_pool_come_and_go(command: Gdsvc, serve: Serve) -> None:
     service = serve()
     with running("watch", "--url", url(service), "--output", "json", "--site-id", "ohio") as watch:
         watch.wait_for_lines(1)
         assert service.post("/pools", pool("come")).status == 200
         watch.wait_for_lines(2)
-        assert gdsvc("deregister", "ohio/dynamo/come", "--url", url(service)).code == 0
+        assert command("deregister", "ohio/dynamo/come", "--url", url(service)).code == 0
         lines = watch.wait_for_lines(3)
         events = [json.loads(line)["event"] for line in lines]
         assert watch.end(signal.SIGINT).code == 0
@@ -179,12 +185,6 @@ def test_a_pool_that_could_not_be_taken_out_is_said(serve: Serve, file: Path) ->
         done = register.end(signal.SIGINT)
     assert done.code == 3
     assert "ohio/dynamo/mine could not be taken out: " in done.err
-
-
-@pytest.fixture
-def command(capsys: pytest.CaptureFixture[str]) -> Gdsvc:
-    """One that is expected to end by itself."""
-    return in_this_process(capsys)
 
 
 @pytest.mark.parametrize(

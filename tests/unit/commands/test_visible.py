@@ -92,5 +92,5 @@ def test_json_without_hostile_characters_is_not_touched() -> None:
 
 
 def test_json_escapes_what_is_not_printable_also_outside_the_first_plane() -> None:
-    body = '{"a":"\u202e\x9b\U000e0041"}'.encode()
-    assert json_text(body) == b'{"a":"\\u202e\\u009b\\udb40\\udc41"}'
+    body = '{"a":"\u202e\x9b\x7f\U000e0041"}'.encode()
+    assert json_text(body) == b'{"a":"\\u202e\\u009b\\u007f\\udb40\\udc41"}'
