@@ -1,6 +1,7 @@
 """A server that says what it is told to, whatever it is asked: web pages, banners, streams that break off, silence."""
 
 import contextlib
+import re
 import socket
 import ssl
 import threading
@@ -76,10 +77,25 @@ class Scripted:
             stream = streams.enter_context(connection)
             if self._tls:
                 stream = streams.enter_context(self._tls.wrap_socket(connection, server_side=True))
-            self.requests.append(b"" if self._speaks_first else stream.recv(1 << 16))
+            self.requests.append(b"" if self._speaks_first else _whole_request(stream))
             stream.sendall(reply)
             if hold:
                 self._ending.wait(PATIENCE)
+            stream.shutdown(socket.SHUT_WR)
+            while stream.recv(1 << 16):  # to close on what was not read is a reset, which may overtake the reply
+                pass
+
+
+def _whole_request(stream: socket.socket) -> bytes:
+    """What comes until a request with a stated length is complete, or the other side closes."""
+    request = b""
+    while part := stream.recv(1 << 16):
+        request += part
+        head, ended, body = request.partition(b"\r\n\r\n")
+        length = re.search(rb"^content-length: *(\d+)", head, re.I | re.M)
+        if ended and len(body) >= (int(length[1]) if length else 0):
+            break
+    return request
 
 
 def http(status: str, content_type: str, body: bytes, *headers: str) -> bytes:
