@@ -123,6 +123,7 @@ class Feed:
         """The stream of one caller. Raises LimitReached, Unavailable."""
         seen = _last_seen(scope)
         self._lists.view()  # raises where there is nothing to show yet
+        where = next((other.where for other in self._watchers if other.where == where), where)  # compared in no time
         watcher = _Watcher(where, asyncio.get_running_loop().time())
         self._shared.enter()
         self._watchers.add(watcher)

@@ -322,6 +322,17 @@ def test_one_watcher_more_than_the_limit_is_refused_until_one_has_left(run: Run)
     run(test)
 
 
+def test_watchers_of_equal_filters_share_one_so_that_large_ones_are_not_compared_at_each_change(run: Run) -> None:
+    async def test(stand: Stand) -> None:
+        filters = [Filter(models=frozenset(f"m{number}" for number in range(1000))) for _ in range(3)]
+        clients = [stand.connect(where) for where in (*filters, EVERYTHING, NOBODY, Filter())]
+        assert len({id(watcher.where) for watcher in stand.feed._watchers}) == 3
+        await stand.settle()
+        await stand.leave(*clients)
+
+    run(test)
+
+
 def test_who_asks_with_head_takes_no_place_and_is_no_failure(run: Run) -> None:
     async def test(stand: Stand) -> None:
         stream = stand.connect().pipe  # an ordinary one beside it
