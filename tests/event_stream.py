@@ -25,12 +25,16 @@ class Parser:
         self.retry_ms: int | None = None
         self.comments: list[str] = []
         self.ids: list[str] = []  # each id that the stream said it was at, those behind comments too
-        self._unread = b""
+        self._unread: list[bytes] = []
         self._block: dict[str, list[str]] = {}
 
     def feed(self, received: bytes) -> list[Event]:
         """The events that end in `received`."""
-        *lines, self._unread = (self._unread + received).split(b"\n")
+        self._unread.append(received)
+        if b"\n" not in received:  # a list of megabytes is one line
+            return []
+        *lines, rest = b"".join(self._unread).split(b"\n")
+        self._unread = [rest]
         events = [self._take(line.decode()) for line in lines]
         return [event for event in events if event is not None]
 
