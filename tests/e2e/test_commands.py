@@ -135,6 +135,12 @@ def test_deregister_takes_a_pool_out_and_says_when_there_is_none(gdsvc: Gdsvc, f
     assert again == (1, "", f"gdsvc deregister: {url(fleet)}: no such pool is registered (404)\n")
 
 
+def test_an_answer_without_a_body_is_nothing_in_json_and_yaml(gdsvc: Gdsvc, fleet: Service) -> None:
+    for form in ("json", "yaml"):
+        assert fleet.post("/pools", {"key": {"site_id": "x", "namespace": "y", "dgd_name": "z"}}).status == 200
+        assert gdsvc("deregister", "x/y/z", "--url", url(fleet), "--output", form) == (0, "", "")
+
+
 def test_names_that_look_like_paths_reach_the_service_as_they_are(gdsvc: Gdsvc, serve: Serve) -> None:
     service = serve()
     for name in ("..", "a?b#c/50% ü"):

@@ -7,6 +7,7 @@ import time
 from pathlib import Path
 
 import pytest
+import yaml
 
 from tests.e2e.bad_servers import Scripted, event, http, stream
 from tests.e2e.people import Gdsvc, in_this_process, running, through_a_shell
@@ -63,6 +64,15 @@ def test_json_of_a_watch_is_one_object_a_line_with_the_data_as_it_came() -> None
         assert lines[1].encode() == b'{"event":"upserted","id":"e-2","data":' + LISTING + b"}\n"
         assert json.loads(lines[0]) == {"event": "resync", "id": "e-1", "data": {"complete": True, "pools": []}}
         assert watch.end(signal.SIGTERM).code == 0
+
+
+def test_yaml_of_a_watch_is_one_document_an_event() -> None:
+    with Scripted(FIRST, holds=True) as server, running("watch", "--url", server.url, "--output", "yaml") as watch:
+        watch.wait_for(lambda: any("model: m" in line for line in watch.out))
+        done = watch.end(signal.SIGINT)
+    first, second = yaml.safe_load_all(done.out)
+    assert first == {"event": "resync", "id": "e-1", "data": {"complete": True, "pools": []}}
+    assert second == {"event": "upserted", "id": "e-2", "data": json.loads(LISTING)}
 
 
 def test_a_watch_ends_at_once_when_its_reader_leaves(tmp_path: Path) -> None:
@@ -201,6 +211,12 @@ def test_a_file_that_is_no_registration_is_refused(command: Gdsvc, file: Path, c
     assert (done.code, done.out) == (1, "")
     assert said in done.err
     assert done.err.count("\n") == 1
+
+
+def test_a_file_beyond_all_bounds_is_not_read_to_its_end(command: Gdsvc) -> None:
+    done = command("register", "-f", "/dev/zero")
+    assert (done.code, done.out) == (2, "")
+    assert "expected at most 16777216 bytes" in done.err
 
 
 def test_a_file_that_is_not_there_is_wrong_usage(command: Gdsvc, tmp_path: Path) -> None:
