@@ -1,0 +1,190 @@
+"""The only network code towards the API server: one GET at a time, its answer as it arrives.
+
+Decides timeouts, bounds and how a failure is named; what an answer means is the watcher's matter. No secret is in an
+error: the texts here are our own, with the operating system's reason at most.
+"""
+
+import ssl
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from types import TracebackType
+from typing import Final, Literal, Protocol, Self
+from urllib.parse import urlencode
+
+import aiohttp
+from yarl import URL
+
+from gdsvc.errors import GdsvcError
+
+CONNECT_SECS: Final = 10.0
+READ_SECS: Final = 75.0  # above a watch's 50 s; with CONNECT_SECS below 90 s, within which a dead server must show
+MAX_REFUSAL_BYTES: Final = 1 << 16  # of the body that explains a refusal
+LONGEST_RETRY_AFTER_SECS: Final = 60.0  # a server that asks for more does not get to silence us
+_TIMEOUT: Final = aiohttp.ClientTimeout(
+    total=None, connect=CONNECT_SECS, sock_connect=CONNECT_SECS, sock_read=READ_SECS
+)
+_HEADERS: Final = {
+    "Accept": "application/json",
+    "Accept-Encoding": "identity",  # the network is near, and nothing can grow beyond the bounds while unpacked
+    "User-Agent": "gdsvc",
+}
+
+
+class Unreachable(GdsvcError):
+    """No answer, or one that broke off. `kind` is a metric's label."""
+
+    def __init__(
+        self, kind: Literal["connection", "timeout", "tls", "credentials", "unreadable"], message: str
+    ) -> None:
+        super().__init__(message)
+        self.kind: Literal["connection", "timeout", "tls", "credentials", "unreadable"] = kind
+
+
+class Settings(Protocol):
+    """Where the API server is and how its certificate is checked: kubernetes_asyncio's Configuration has it."""
+
+    host: str
+    ssl_ca_cert: str | None
+    cert_file: str | None
+    key_file: str | None
+    verify_ssl: bool
+    tls_server_name: str | None
+    proxy: str | None
+
+
+class Credentials(Protocol):
+    """What proves who asks; gdsvc.kube.credentials has the real ones. Methods raise GdsvcError when it cannot."""
+
+    @property
+    def settings(self) -> Settings: ...
+    async def authorization(self) -> str | None:
+        """The Authorization header's value."""
+        ...
+
+    async def renew(self) -> None:
+        """The server did not accept what it was given."""
+        ...
+
+
+class Reply:
+    """The head of an answer, and its body to be read once, inside the `async with` that gave it."""
+
+    def __init__(self, response: aiohttp.ClientResponse) -> None:
+        self._response = response
+        self.status = response.status
+        self.retry_after_secs = _retry_after(response.headers.get("Retry-After", ""))
+
+    async def chunks(self) -> AsyncIterator[bytes]:
+        """The body as it arrives."""
+        async for chunk in self._response.content.iter_any():
+            yield chunk
+
+    async def beginning(self) -> bytes:
+        """The body's first MAX_REFUSAL_BYTES."""
+        kept = bytearray()
+        async for chunk in self._response.content.iter_any():
+            kept += chunk
+            if len(kept) >= MAX_REFUSAL_BYTES:
+                break
+        return bytes(kept[:MAX_REFUSAL_BYTES])
+
+
+class Client:
+    """`async with Client(credentials) as client:`, one to a reflector, since new certificates replace its session."""
+
+    def __init__(self, credentials: Credentials) -> None:
+        self._credentials = credentials
+        self._session: aiohttp.ClientSession | None = None
+        self._files: tuple[str | None, ...] = ()  # that the session's TLS was made of
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._drop_session()
+
+    @asynccontextmanager
+    async def get(self, path: str, query: Mapping[str, str]) -> AsyncGenerator[Reply, None]:
+        """Asks once; no retry, no redirect. Raises Unreachable, also from inside the block while a body is read."""
+        try:
+            headers = await self._headers()
+            session = await self._current_session()
+            settings = self._credentials.settings
+            url = URL(settings.host.rstrip("/") + path + ("?" + urlencode(query) if query else ""), encoded=True)
+            async with session.get(
+                url,
+                headers=headers,
+                allow_redirects=False,
+                proxy=settings.proxy,
+                server_hostname=settings.tls_server_name,
+            ) as response:
+                if response.status == 401:
+                    await self._credentials.renew()
+                if response.status == 200 and response.content_type == "text/html":
+                    raise Unreachable("unreadable", "the answer is HTML: something else listens there")
+                yield Reply(response)
+        except aiohttp.ClientSSLError as error:
+            await self._drop_session()  # the files behind it may have been replaced
+            raise Unreachable("tls", f"TLS failed: {_os_reason(error)}") from None
+        except TimeoutError:
+            raise Unreachable("timeout", "the API server is silent") from None
+        except (aiohttp.ClientError, OSError, ValueError) as error:  # ValueError: a URL or header that cannot be sent
+            raise Unreachable("connection", f"no connection to the API server: {_os_reason(error)}") from None
+
+    async def _headers(self) -> dict[str, str]:
+        try:
+            authorization = await self._credentials.authorization()
+        except GdsvcError as error:
+            raise Unreachable("credentials", str(error)) from None
+        return _HEADERS if authorization is None else {**_HEADERS, "Authorization": authorization}
+
+    async def _current_session(self) -> aiohttp.ClientSession:
+        settings = self._credentials.settings
+        files = (settings.ssl_ca_cert, settings.cert_file, settings.key_file)
+        if self._session is None or files != self._files:
+            await self._drop_session()
+            self._session, self._files = _session(settings), files
+        return self._session
+
+    async def _drop_session(self) -> None:
+        if self._session is not None:
+            session, self._session = self._session, None
+            await session.close()
+
+
+def _session(settings: Settings) -> aiohttp.ClientSession:
+    """Without cookies, and without the environment: aiohttp would also take a .netrc from it, and then refuse both."""
+    tls = _tls(settings) if settings.host.startswith("https:") else True
+    return aiohttp.ClientSession(
+        connector=aiohttp.TCPConnector(ssl=tls), cookie_jar=aiohttp.DummyCookieJar(), timeout=_TIMEOUT
+    )
+
+
+def _tls(settings: Settings) -> ssl.SSLContext:
+    try:
+        context = ssl.create_default_context(cafile=settings.ssl_ca_cert)
+        if settings.cert_file:
+            context.load_cert_chain(settings.cert_file, keyfile=settings.key_file)
+    except OSError as error:  # ssl.SSLError is one
+        raise Unreachable("tls", f"cannot read the certificates: {_os_reason(error)}") from None
+    # Python 3.13 began to refuse cluster CAs without an Authority Key Identifier, which Kubernetes' clients accept.
+    context.verify_flags &= ~ssl.VERIFY_X509_STRICT
+    if not settings.verify_ssl:
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+    return context
+
+
+def _os_reason(error: Exception) -> str:
+    """The operating system's words, never aiohttp's: those can hold a URL with its user."""
+    inner = getattr(error, "os_error", None) or getattr(error, "certificate_error", None) or error
+    if isinstance(inner, ssl.SSLError):
+        return inner.reason or type(inner).__name__
+    return (inner.strerror if isinstance(inner, OSError) else None) or type(error).__name__
+
+
+def _retry_after(value: str) -> float | None:
+    """Seconds; the date form is not used by API servers."""
+    return min(float(value), LONGEST_RETRY_AFTER_SECS) if value.isascii() and value.isdigit() else None

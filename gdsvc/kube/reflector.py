@@ -1,0 +1,326 @@
+"""Drives one watcher over the client and keeps its view's owner told: what is there, what changed, how far to trust it.
+
+Decides when to wait, when to list again and when a turn is over. It holds no view but the one being built aside.
+"""
+
+import asyncio
+import random
+import time
+from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager, suppress
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Final, Generic, Protocol, Self, TypeVar, assert_never
+
+from gdsvc import logs
+from gdsvc.kube import objects, watcher
+from gdsvc.kube.backoff import Backoff
+from gdsvc.kube.client import Reply, Unreachable
+from gdsvc.kube.framing import STEP_BYTES, Decoder, Items, Lines, TooLarge
+from gdsvc.kube.freshness import Freshness
+from gdsvc.kube.watcher import KubeObject, Watcher
+
+TICK_SECS: Final = 1.0  # how exactly time alone is judged: recovery, the relist interval, a silent streaming list
+SETTLED_SECS: Final = 30.0  # a watch that stayed open this long was no luck: the next wait is the first step's again
+RELIST_JITTER: Final = 0.2  # of the interval, taken off: instances that started together do not list together
+
+_log = logs.get(__name__)
+
+T = TypeVar("T", bound=KubeObject)
+
+
+class View(Protocol[T]):
+    """What a reflector tells. Every call is made on the event loop; one that raises makes the reflector list again."""
+
+    def swap(self, items: dict[objects.Key, T], cause: watcher.Cause) -> None:
+        """A whole list replaces everything told before."""
+        ...
+
+    def apply(self, item: T) -> None:
+        """An object appeared or changed."""
+        ...
+
+    def delete(self, item: T) -> None:
+        """An object left."""
+        ...
+
+    def completeness(self, *, stale: bool) -> None:
+        """Whether the view may lack something changed. Fresh at first; the first swap says that there is a view."""
+        ...
+
+    def failed(self, failure: watcher.Failed) -> None:
+        """Every single error, for counting."""
+        ...
+
+
+class Source(Protocol):
+    """The client, as far as a reflector knows it."""
+
+    def get(self, path: str, query: dict[str, str]) -> AbstractAsyncContextManager[Reply]: ...
+
+
+class Timing(Protocol):
+    """Monotonic seconds, sleeping by them, and chance in [0, 1)."""
+
+    def now(self) -> float: ...
+    async def sleep(self, secs: float) -> None: ...
+    def draw(self) -> float: ...
+
+
+class RealTiming:
+    """The timing outside tests."""
+
+    def now(self) -> float:
+        return time.monotonic()
+
+    async def sleep(self, secs: float) -> None:
+        await asyncio.sleep(secs)
+
+    def draw(self) -> float:
+        return random.random()  # noqa: S311  spreads requests, guards nothing
+
+
+@dataclass(frozen=True, slots=True)
+class Kind(Generic[T]):
+    """What is watched: the path of its list over all namespaces, and the decoder of one object."""
+
+    path: str
+    decoder: Decoder[T]
+
+
+@dataclass(slots=True)
+class Report:
+    """How the watch is doing, for explaining; times are the clock's, None where there was none yet."""
+
+    synced_at: float | None = None  # the last whole list
+    changed_at: float | None = None  # the last change event or whole list
+    failed_at: float | None = None
+    failure: watcher.Failed | None = None
+    errors: int = 0
+    lists: int = 0
+    steps: int = 0  # pieces of at most STEP_BYTES, between which the event loop got its turn
+
+
+class Reflector(Generic[T]):
+    """`async with Reflector(source, kind, view):` runs until left. `relist_secs` is the longest life of a missed event.
+
+    A failure never leaves it: failures are told to the view and end in a wait.
+    """
+
+    def __init__(
+        self,
+        source: Source,
+        kind: Kind[T],
+        view: View[T],
+        *,
+        relist_secs: float = 600.0,
+        timing: Timing | None = None,
+    ) -> None:
+        self._source = source
+        self._kind = kind
+        self._view = view
+        self._relist_secs = relist_secs
+        self._timing: Timing = RealTiming() if timing is None else timing
+        self._watcher = Watcher(kind.decoder)
+        self._freshness = Freshness()
+        self._backoff = Backoff(self._timing.draw)
+        self._aside: dict[objects.Key, T] = {}
+        self._cause: watcher.Cause = "first"
+        self._relist_at = float("inf")
+        self._silent_at = float("inf")
+        self._reading: asyncio.Timeout | None = None  # open while an answer is being read
+        self._tasks: list[asyncio.Task[None]] = []
+        self.report = Report()
+
+    @property
+    def stale(self) -> bool:
+        """Whether the view may lack what happened since."""
+        return self._freshness.stale
+
+    @property
+    def state(self) -> watcher.State:
+        """What the machine is at."""
+        return self._watcher.state
+
+    async def __aenter__(self) -> Self:
+        self._tasks = [asyncio.create_task(self._forever(self._turn)), asyncio.create_task(self._forever(self._tick))]
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def _forever(self, step: Callable[[], Awaitable[None]]) -> None:
+        while True:
+            try:
+                await step()
+            except Exception as error:  # noqa: BLE001  a view that raises must not end the watch for good
+                await self._surprised(error)
+
+    async def _surprised(self, error: Exception) -> None:
+        """The view raised, or we are wrong: either way what it holds is doubtful until the next whole list."""
+        context = {"message": "a Kubernetes view failed", "exception": error}
+        asyncio.get_running_loop().call_exception_handler(context)
+        self._watcher.relist("internal")
+        with suppress(Exception):
+            self._failed(watcher.Failed("internal", f"the view failed: {type(error).__name__}"))
+        await self._timing.sleep(self._backoff.wait_secs())
+
+    # ------------------------------------------------------------------------------------------------- turns
+
+    async def _turn(self) -> None:
+        """One request and what follows from it, then the wait where it failed."""
+        failures = await self._exchange()
+        if failures:
+            asked_for = max(failure.retry_after_secs or 0.0 for failure in failures)
+            await self._timing.sleep(max(self._backoff.wait_secs(), asked_for))
+
+    async def _exchange(self) -> list[watcher.Failed]:
+        """One request, carried out. The failures among its outputs."""
+        ask = self._watcher.ask()
+        failures: list[watcher.Failed] = []
+        try:
+            async with asyncio.timeout(None) as self._reading, self._source.get(self._kind.path, ask.query) as reply:
+                failures += await self._answer(ask, reply)
+        except Unreachable as error:
+            failures += self._carry_out(self._watcher.broke(error.kind, str(error)))
+        except TooLarge as error:
+            failures += self._carry_out(self._watcher.broke("too_large", str(error)))
+        except TimeoutError:  # the tick ended the reading
+            self._interrupted()
+        finally:
+            self._reading, self._silent_at = None, float("inf")
+        return failures
+
+    async def _answer(self, ask: watcher.Ask, reply: Reply) -> list[watcher.Failed]:
+        if reply.status != 200:
+            body = await reply.beginning()
+            return self._carry_out(self._watcher.refused(reply.status, body, reply.retry_after_secs))
+        opened_at = self._timing.now()
+        failures = self._carry_out(self._watcher.opened())
+        if not ask.watch:
+            return failures + await self._read_list(reply)
+        if ask.patience_secs is not None:
+            self._silent_at = opened_at + ask.patience_secs
+        failures += await self._read_watch(reply)
+        lasted_secs = self._timing.now() - opened_at
+        if lasted_secs >= SETTLED_SECS:
+            self._backoff.progressed()
+        return failures + self._carry_out(self._watcher.ended(lasted_secs))
+
+    async def _read_list(self, reply: Reply) -> list[watcher.Failed]:
+        items, failures = Items(self._kind.decoder), list[watcher.Failed]()
+        async for chunk in reply.chunks():
+            for begin in range(0, len(chunk), STEP_BYTES):
+                for item in items.feed(chunk[begin : begin + STEP_BYTES]):
+                    failures += self._carry_out(self._watcher.item(item))
+                await self._step()
+        try:
+            revision, rest = items.close()
+        except (ValueError, RecursionError) as error:
+            return failures + self._carry_out(self._watcher.broke("unreadable", f"no list: {str(error)[:200]}"))
+        for item in rest:
+            failures += self._carry_out(self._watcher.item(item))
+        return failures + self._carry_out(self._watcher.listed(revision))
+
+    async def _read_watch(self, reply: Reply) -> list[watcher.Failed]:
+        """Until the stream ends or a line said that it is over: the machine then no longer listens to it."""
+        lines, failures = Lines(), list[watcher.Failed]()
+        async for chunk in reply.chunks():
+            for begin in range(0, len(chunk), STEP_BYTES):
+                for line in lines.feed(chunk[begin : begin + STEP_BYTES]):
+                    self._silent_at = float("inf")
+                    failures += self._carry_out(self._watcher.receive(line))
+                    if isinstance(self._watcher.state, watcher.Unlisted):
+                        return failures
+                await self._step()
+        if (cut := lines.close()) is not None:
+            failures += self._carry_out(self._watcher.receive(cut))
+        return failures
+
+    async def _step(self) -> None:
+        self.report.steps += 1
+        await asyncio.sleep(0)
+
+    # ------------------------------------------------------------------------------------------------- time
+
+    async def _tick(self) -> None:
+        """What time alone changes."""
+        await self._timing.sleep(TICK_SECS)
+        now = self._timing.now()
+        if self._freshness.elapsed(now):
+            self._tell_completeness()
+        relist_due = now >= self._relist_at and isinstance(self._watcher.state, watcher.Watching)
+        if (relist_due or now >= self._silent_at) and self._reading is not None:
+            self._reading.reschedule(asyncio.get_running_loop().time())
+
+    def _interrupted(self) -> None:
+        if self._timing.now() >= self._silent_at:
+            self._watcher.fell_silent()
+        else:
+            self._watcher.relist("interval")
+
+    # ----------------------------------------------------------------------------------------------- outputs
+
+    def _carry_out(self, outputs: list[watcher.Output[T]]) -> list[watcher.Failed]:
+        """Carries the outputs out, in order; the failures among them."""
+        failures: list[watcher.Failed] = []
+        for output in outputs:
+            match output:
+                case watcher.Init(cause):
+                    self._aside, self._cause = {}, cause
+                case watcher.InitApply(item):
+                    self._aside[objects.key_of(item.metadata)] = item
+                case watcher.InitDelete(item):
+                    self._aside.pop(objects.key_of(item.metadata), None)
+                case watcher.InitDone():
+                    self._swap()
+                case watcher.Apply(item):
+                    self._view.apply(item)
+                    self._changed()
+                case watcher.Delete(item):
+                    self._view.delete(item)
+                    self._changed()
+                case watcher.Failed():
+                    self._failed(output)
+                    failures.append(output)
+                case _:
+                    assert_never(output)
+        return failures
+
+    def _swap(self) -> None:
+        now = self._timing.now()
+        items, self._aside = self._aside, {}
+        self._relist_at = now + self._relist_secs * (1 - RELIST_JITTER * self._timing.draw())
+        self._view.swap(items, self._cause)
+        self.report.lists += 1
+        self.report.synced_at = self.report.changed_at = now
+        self._confirmed()
+
+    def _changed(self) -> None:
+        self.report.changed_at = self._timing.now()
+        self._backoff.progressed()
+        self._confirmed()
+
+    def _confirmed(self) -> None:
+        if self._freshness.confirmed():
+            self._tell_completeness()
+
+    def _failed(self, failure: watcher.Failed) -> None:
+        now = self._timing.now()
+        if self.report.failed_at is None or now - self.report.failed_at >= SETTLED_SECS:  # once a row, about
+            _log.warning("the Kubernetes watch failed", path=self._kind.path, kind=failure.kind, reason=failure.message)
+        self.report.failed_at, self.report.failure = now, failure
+        self.report.errors += 1
+        self._view.failed(failure)
+        if self._freshness.failed(now):
+            self._tell_completeness()
+
+    def _tell_completeness(self) -> None:
+        stale = self._freshness.stale
+        say = _log.warning if stale else _log.info
+        say("the Kubernetes view is stale" if stale else "the Kubernetes view is exact again", path=self._kind.path)
+        self._view.completeness(stale=stale)
