@@ -4,6 +4,7 @@ Decides timeouts, bounds and how a failure is named; what an answer means is the
 error: the texts here are our own, with the operating system's reason at most.
 """
 
+import os
 import ssl
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -92,8 +93,9 @@ class Reply:
 class Client:
     """`async with Client(credentials) as client:`, one to a reflector, since new certificates replace its session."""
 
-    def __init__(self, credentials: Credentials) -> None:
+    def __init__(self, credentials: Credentials, *, read_secs: float = READ_SECS) -> None:
         self._credentials = credentials
+        self._timeout = aiohttp.ClientTimeout(connect=CONNECT_SECS, sock_connect=CONNECT_SECS, sock_read=read_secs)
         self._session: aiohttp.ClientSession | None = None
         self._files: tuple[str | None, ...] = ()  # that the session's TLS was made of
 
@@ -145,7 +147,7 @@ class Client:
         files = (settings.ssl_ca_cert, settings.cert_file, settings.key_file)
         if self._session is None or files != self._files:
             await self._drop_session()
-            self._session, self._files = _session(settings), files
+            self._session, self._files = _session(settings, self._timeout), files
         return self._session
 
     async def _drop_session(self) -> None:
@@ -154,11 +156,11 @@ class Client:
             await session.close()
 
 
-def _session(settings: Settings) -> aiohttp.ClientSession:
+def _session(settings: Settings, timeout: aiohttp.ClientTimeout) -> aiohttp.ClientSession:
     """Without cookies, and without the environment: aiohttp would also take a .netrc from it, and then refuse both."""
     tls = _tls(settings) if settings.host.startswith("https:") else True
     return aiohttp.ClientSession(
-        connector=aiohttp.TCPConnector(ssl=tls), cookie_jar=aiohttp.DummyCookieJar(), timeout=_TIMEOUT
+        connector=aiohttp.TCPConnector(ssl=tls), cookie_jar=aiohttp.DummyCookieJar(), timeout=timeout
     )
 
 
@@ -182,7 +184,7 @@ def _os_reason(error: Exception) -> str:
     inner = getattr(error, "os_error", None) or getattr(error, "certificate_error", None) or error
     if isinstance(inner, ssl.SSLError):
         return inner.reason or type(inner).__name__
-    return (inner.strerror if isinstance(inner, OSError) else None) or type(error).__name__
+    return os.strerror(inner.errno) if isinstance(inner, OSError) and inner.errno else type(error).__name__
 
 
 def _retry_after(value: str) -> float | None:

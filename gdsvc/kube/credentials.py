@@ -9,6 +9,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, Final
 
 from kubernetes_asyncio.client.configuration import Configuration
@@ -21,6 +22,7 @@ from gdsvc.kube.client import Settings
 _incluster: Any = incluster_config  # only in part typed
 _kubeconfig: Any = kube_config
 
+SERVICE_ACCOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 RELOAD_AFTER_SECS: Final = 60.0  # a projected token is renewed minutes before its end, so a minute is soon enough
 PLUGIN_SECS: Final = 30.0  # for an exec plugin or an identity provider to answer
 
@@ -44,14 +46,19 @@ class Credentials:
         self._loaded_at = now()
 
     @classmethod
-    async def load(cls, kubeconfig: str | None, now: Callable[[], float] = time.monotonic) -> "Credentials":
+    async def load(
+        cls,
+        kubeconfig: str | None,
+        now: Callable[[], float] = time.monotonic,
+        service_account: Path = SERVICE_ACCOUNT,
+    ) -> "Credentials":
         # Its loader logs what a failing plugin wrote to stderr, whatever that is.
         logging.getLogger("kubernetes_asyncio.config.kube_config").setLevel(logging.CRITICAL)
         configuration: Any = Configuration()
         source = "the pod's service account" if kubeconfig is None else "KUBECONFIG"
         try:
             async with asyncio.timeout(PLUGIN_SECS):
-                loader = await _load(kubeconfig, configuration)
+                loader = await _load(kubeconfig, configuration, service_account)
         except Exception as error:  # noqa: BLE001  whatever the loader raises: KeyError, AssertionError, YAML errors
             raise NoCredentials(f"cannot load the credentials of {source}: {_reason(error)}") from None
         return cls(configuration, loader, now)
@@ -84,9 +91,13 @@ class Credentials:
         return user is not None and "exec" in user and "exec_plugin_expiry" not in self._loader.__dict__
 
 
-async def _load(kubeconfig: str | None, configuration: Any) -> Any:
+async def _load(kubeconfig: str | None, configuration: Any, service_account: Path) -> Any:
     if kubeconfig is None:
-        _incluster.load_incluster_config(client_configuration=configuration)
+        _incluster.load_incluster_config(
+            client_configuration=configuration,
+            token_filename=str(service_account / "token"),
+            cert_filename=str(service_account / "ca.crt"),
+        )
         return None
     return await _kubeconfig.load_kube_config(kubeconfig, client_configuration=configuration, persist_config=False)
 

@@ -1,0 +1,214 @@
+"""A scripted API server on loopback that knows EndpointSlices: it keeps the rules until it is told to break one.
+
+It runs on the test's own event loop. `script` takes what the next requests get instead of a true answer, in order.
+"""
+
+import asyncio
+import json
+from collections import deque
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from http.client import responses
+from typing import Any
+from urllib.parse import parse_qsl, urlsplit
+
+from tests.unit.kube.events import bookmark, error, slice_dict, status
+
+
+@dataclass(frozen=True)
+class Request:
+    """What was asked."""
+
+    path: str
+    query: dict[str, str]
+    headers: dict[str, str]
+
+    @property
+    def kind(self) -> str:
+        """list, stream (a streaming list) or watch."""
+        if "watch" not in self.query:
+            return "list"
+        return "stream" if "sendInitialEvents" in self.query else "watch"
+
+
+Deed = Callable[[Request, asyncio.StreamWriter], Awaitable[None]]
+
+
+@dataclass
+class ApiServer:
+    """`objects` by name; every change is a revision in `journal`, which compaction shortens."""
+
+    streaming: bool = True
+    knows_streaming: bool = True  # False: takes a streaming list for an ordinary watch, as old servers do
+    objects: dict[str, dict[str, Any]] = field(default_factory=dict[str, dict[str, Any]])
+    journal: list[tuple[int, bytes]] = field(default_factory=list[tuple[int, bytes]])
+    revision: int = 100
+    compacted: int = 0
+    script: deque[Deed] = field(default_factory=deque[Deed])
+    always: Deed | None = None  # what every request gets once the script is through
+    requests: list[Request] = field(default_factory=list[Request])
+    watchers: dict[asyncio.StreamWriter, int] = field(default_factory=dict[asyncio.StreamWriter, int])
+    silent: set[asyncio.StreamWriter] = field(default_factory=set[asyncio.StreamWriter])
+    port: int = 0
+
+    @property
+    def host(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    def put(self, name: str, *addresses: str) -> None:
+        kind = "MODIFIED" if name in self.objects else "ADDED"
+        self.revision += 1
+        self.objects[name] = slice_dict(name, self.revision, *addresses)
+        self._tell(kind, self.objects[name])
+
+    def delete(self, name: str, *, told: bool = True) -> None:
+        """`told=False` forgets to tell: no watch will ever hear of it."""
+        self.revision += 1
+        gone = self.objects.pop(name)
+        gone["metadata"]["resourceVersion"] = str(self.revision)
+        if told:
+            self._tell("DELETED", gone)
+
+    def compact(self) -> None:
+        self.compacted, self.journal = self.revision, []
+
+    def say(self, line: bytes) -> None:
+        """Writes a line to every open watch."""
+        for writer in list(self.watchers):
+            writer.write(line + b"\n")
+
+    def end_watches(self) -> None:
+        for writer in list(self.watchers):
+            del self.watchers[writer]
+            writer.close()
+
+    @property
+    def held(self) -> bool:
+        """Whether an answer is open on purpose."""
+        return bool(self.watchers or self.silent)
+
+    def kinds(self) -> list[str]:
+        return [request.kind for request in self.requests]
+
+    def _tell(self, kind: str, obj: dict[str, Any]) -> None:
+        line = json.dumps({"type": kind, "object": obj}).encode()
+        self.journal.append((self.revision, line))
+        self.say(line)
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """One connection: one request, as `Connection: close` says."""
+        try:
+            request = _parse(await reader.readuntil(b"\r\n\r\n"))
+            self.requests.append(request)
+            deed = self.script.popleft() if self.script else self.always or self._truth
+            await deed(request, writer)
+            await writer.drain()
+            if deed is silence:
+                self.silent.add(writer)
+            if writer in self.watchers or writer in self.silent:
+                await reader.read()
+        except (asyncio.IncompleteReadError, ConnectionError):
+            pass
+        finally:
+            self.watchers.pop(writer, None)
+            self.silent.discard(writer)
+            writer.close()
+
+    async def _truth(self, request: Request, writer: asyncio.StreamWriter) -> None:
+        asked = int(request.query.get("resourceVersion", 0))
+        if request.kind == "list":
+            self._list(asked, writer)
+        elif request.kind == "stream" and not self.streaming:
+            writer.write(answer(422, status(422, "Invalid", "sendInitialEvents: Forbidden")))
+        elif request.kind == "stream" and self.knows_streaming:
+            writer.write(HEAD)
+            self.watchers[writer] = self.revision
+            for obj in self.objects.values():
+                writer.write(json.dumps({"type": "ADDED", "object": obj}).encode() + b"\n")
+            writer.write(bookmark(self.revision, end=True) + b"\n")
+        else:
+            self._watch(asked, writer)
+
+    def _list(self, asked: int, writer: asyncio.StreamWriter) -> None:
+        if asked > self.revision:
+            message = f"Timeout: Too large resource version: {asked}, current: {self.revision}"
+            body = status(504, "Timeout", message, causes=[{"reason": "ResourceVersionTooLarge"}])
+            writer.write(answer(504, body, "Retry-After: 2"))
+        else:
+            writer.write(answer(200, self.list_body()))
+
+    def list_body(self) -> bytes:
+        metadata = {"resourceVersion": str(self.revision)}
+        items = list(self.objects.values())
+        return json.dumps({"kind": "EndpointSliceList", "metadata": metadata, "items": items}).encode()
+
+    def _watch(self, asked: int, writer: asyncio.StreamWriter) -> None:
+        writer.write(HEAD)
+        if asked and asked < self.compacted:
+            writer.write(error(410, "Expired", f"too old resource version: {asked} ({self.compacted})") + b"\n")
+            return
+        self.watchers[writer] = asked
+        for revision, line in self.journal if asked else []:
+            if revision > asked:
+                writer.write(line + b"\n")
+
+
+HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nConnection: close\r\n\r\n"
+
+
+def answer(code: int, body: bytes, *headers: str, content_type: str = "application/json") -> bytes:
+    """A whole response."""
+    lines = (f"HTTP/1.1 {code} {responses[code]}", f"Content-Type: {content_type}", f"Content-Length: {len(body)}")
+    return "\r\n".join((*lines, "Connection: close", *headers, "\r\n")).encode() + body
+
+
+def reply(*parts: bytes) -> Deed:
+    """Writes the parts, then closes."""
+
+    async def deed(request: Request, writer: asyncio.StreamWriter) -> None:
+        for part in parts:
+            writer.write(part)
+
+    return deed
+
+
+async def silence(request: Request, writer: asyncio.StreamWriter) -> None:
+    """Answers a head and nothing more, for as long as the caller stays."""
+    writer.write(HEAD)
+
+
+close_at_once = reply(HEAD)
+refuse_connection = reply()
+
+
+def _parse(head: bytes) -> Request:
+    first, *lines = head.decode("latin-1").rstrip("\r\n").split("\r\n")
+    target = urlsplit(first.split(" ")[1])
+    headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
+    return Request(target.path, dict(parse_qsl(target.query)), headers)
+
+
+@asynccontextmanager
+async def api_server(**options: Any) -> AsyncIterator[ApiServer]:
+    """A server on a free port of 127.0.0.1, gone with every connection after the block."""
+    api = ApiServer(**options)
+    connections: set[asyncio.Task[None]] = set()
+
+    async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        connections.add(task)
+        with suppress(asyncio.CancelledError):  # or the loop would call the end of the test an error
+            await api.serve(reader, writer)
+        connections.discard(task)
+
+    server = await asyncio.start_server(connected, "127.0.0.1", 0)
+    api.port = server.sockets[0].getsockname()[1]
+    try:
+        yield api
+    finally:
+        server.close()
+        for task in list(connections):
+            task.cancel()
+        await asyncio.gather(*connections, return_exceptions=True)
