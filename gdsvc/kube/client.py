@@ -20,7 +20,6 @@ from gdsvc.errors import GdsvcError
 CONNECT_SECS: Final = 10.0
 READ_SECS: Final = 75.0  # above a watch's 50 s; with CONNECT_SECS below 90 s, within which a dead server must show
 MAX_REFUSAL_BYTES: Final = 1 << 16  # of the body that explains a refusal
-LONGEST_RETRY_AFTER_SECS: Final = 60.0  # a server that asks for more does not get to silence us
 _TIMEOUT: Final = aiohttp.ClientTimeout(
     total=None, connect=CONNECT_SECS, sock_connect=CONNECT_SECS, sock_read=READ_SECS
 )
@@ -189,4 +188,4 @@ def _os_reason(error: Exception) -> str:
 
 def _retry_after(value: str) -> float | None:
     """Seconds; the date form is not used by API servers."""
-    return min(float(value), LONGEST_RETRY_AFTER_SECS) if value.isascii() and value.isdigit() else None
+    return float(value) if value.isascii() and value.isdigit() else None

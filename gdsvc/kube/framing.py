@@ -97,10 +97,10 @@ class Items(Generic[T]):
         if self._first_key or (self._total <= _HEAD_BYTES and self._begins()):
             yield from self._cut()
 
-    def close(self) -> tuple[str, list[T | Unreadable]]:
-        """The list's resource version and its last items. msgspec.DecodeError where the body is no list."""
+    def close(self) -> tuple[objects.ListMeta, list[T | Unreadable]]:
+        """The list's own metadata and its last items. msgspec.DecodeError where the body is no list."""
         envelope = objects.LIST_ENVELOPE.decode(self._head + self._pending)
-        return envelope.metadata.resource_version, [decode(self._decoder, item) for item in envelope.items or ()]
+        return envelope.metadata, [decode(self._decoder, item) for item in envelope.items or ()]
 
     def _begins(self) -> bool:
         found = _FIRST_ITEM.search(self._pending)

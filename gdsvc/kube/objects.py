@@ -95,9 +95,10 @@ class Status(_Read, frozen=True):
 
 
 class ListMeta(_Read, frozen=True):
-    """The metadata of a list."""
+    """The metadata of a list. `more` is not empty where the list is only a part."""
 
     resource_version: str = ""
+    more: str = msgspec.field(name="continue", default="")
 
 
 class ListEnvelope(_Read, frozen=True):

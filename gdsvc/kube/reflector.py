@@ -17,7 +17,7 @@ from gdsvc.kube import objects, watcher
 from gdsvc.kube.backoff import Backoff
 from gdsvc.kube.client import Reply, Unreachable
 from gdsvc.kube.framing import STEP_BYTES, Decoder, Items, Lines, TooLarge
-from gdsvc.kube.freshness import Freshness
+from gdsvc.kube.freshness import Fresh, Freshness
 from gdsvc.kube.watcher import KubeObject, Watcher
 
 TICK_SECS: Final = 1.0  # how exactly time alone is judged: recovery, the relist interval, a silent streaming list
@@ -128,7 +128,8 @@ class Reflector(Generic[T]):
         self._cause: watcher.Cause = "first"
         self._relist_at = float("inf")
         self._silent_at = float("inf")
-        self._reading: asyncio.Timeout | None = None  # open while an answer is being read
+        self._reading: asyncio.Timeout | None = None  # open while an answer is awaited and read
+        self._wait_secs: float | None = None  # what the failures of this turn ask for at least; None without one
         self._tasks: list[asyncio.Task[None]] = []
         self.report = Report()
 
@@ -172,74 +173,74 @@ class Reflector(Generic[T]):
     # ------------------------------------------------------------------------------------------------- turns
 
     async def _turn(self) -> None:
-        """One request and what follows from it, then the wait where it failed."""
-        failures = await self._exchange()
-        if failures:
-            asked_for = max(failure.retry_after_secs or 0.0 for failure in failures)
-            await self._timing.sleep(max(self._backoff.wait_secs(), asked_for))
-
-    async def _exchange(self) -> list[watcher.Failed]:
-        """One request, carried out. The failures among its outputs."""
-        ask = self._watcher.ask()
-        failures: list[watcher.Failed] = []
+        """One request and what follows from it, then the wait where something failed."""
         try:
-            async with asyncio.timeout(None) as self._reading, self._source.get(self._kind.path, ask.query) as reply:
-                failures += await self._answer(ask, reply)
-        except Unreachable as error:
-            failures += self._carry_out(self._watcher.broke(error.kind, str(error)))
-        except TooLarge as error:
-            failures += self._carry_out(self._watcher.broke("too_large", str(error)))
+            async with asyncio.timeout(None) as self._reading:
+                await self._exchange(self._watcher.ask())
         except TimeoutError:  # the tick ended the reading
             self._interrupted()
         finally:
             self._reading, self._silent_at = None, float("inf")
-        return failures
+        wait_secs, self._wait_secs = self._wait_secs, None
+        if wait_secs is not None:
+            await self._timing.sleep(max(self._backoff.wait_secs(), wait_secs))
 
-    async def _answer(self, ask: watcher.Ask, reply: Reply) -> list[watcher.Failed]:
+    async def _exchange(self, ask: watcher.Ask) -> None:
+        """One request, and its answer carried out."""
+        try:
+            async with self._source.get(self._kind.path, ask.query) as reply:
+                await self._answer(ask, reply)
+        except Unreachable as error:
+            self._carry_out(self._watcher.broke(error.kind, str(error)))
+        except TooLarge as error:
+            self._carry_out(self._watcher.broke("too_large", str(error)))
+
+    async def _answer(self, ask: watcher.Ask, reply: Reply) -> None:
         if reply.status != 200:
-            body = await reply.beginning()
-            return self._carry_out(self._watcher.refused(reply.status, body, reply.retry_after_secs))
+            self._carry_out(self._watcher.refused(reply.status, await reply.beginning(), reply.retry_after_secs))
+            return
         opened_at = self._timing.now()
-        failures = self._carry_out(self._watcher.opened())
+        self._carry_out(self._watcher.opened())
         if not ask.watch:
-            return failures + await self._read_list(reply)
+            await self._read_list(reply)
+            return
         if ask.patience_secs is not None:
             self._silent_at = opened_at + ask.patience_secs
-        failures += await self._read_watch(reply)
+        await self._read_watch(reply)
         lasted_secs = self._timing.now() - opened_at
         if lasted_secs >= SETTLED_SECS:
             self._backoff.progressed()
-        return failures + self._carry_out(self._watcher.ended(lasted_secs))
+        self._carry_out(self._watcher.ended(lasted_secs))
 
-    async def _read_list(self, reply: Reply) -> list[watcher.Failed]:
-        items, failures = Items(self._kind.decoder), list[watcher.Failed]()
+    async def _read_list(self, reply: Reply) -> None:
+        items = Items(self._kind.decoder)
         async for chunk in reply.chunks():
             for begin in range(0, len(chunk), STEP_BYTES):
                 for item in items.feed(chunk[begin : begin + STEP_BYTES]):
-                    failures += self._carry_out(self._watcher.item(item))
+                    self._carry_out(self._watcher.item(item))
                 await self._step()
         try:
-            revision, rest = items.close()
+            metadata, rest = items.close()
         except (ValueError, RecursionError) as error:
-            return failures + self._carry_out(self._watcher.broke("unreadable", f"no list: {str(error)[:200]}"))
+            self._carry_out(self._watcher.broke("unreadable", f"no list: {str(error)[:200]}"))
+            return
         for item in rest:
-            failures += self._carry_out(self._watcher.item(item))
-        return failures + self._carry_out(self._watcher.listed(revision))
+            self._carry_out(self._watcher.item(item))
+        self._carry_out(self._watcher.listed(metadata))
 
-    async def _read_watch(self, reply: Reply) -> list[watcher.Failed]:
+    async def _read_watch(self, reply: Reply) -> None:
         """Until the stream ends or a line said that it is over: the machine then no longer listens to it."""
-        lines, failures = Lines(), list[watcher.Failed]()
+        lines = Lines()
         async for chunk in reply.chunks():
             for begin in range(0, len(chunk), STEP_BYTES):
                 for line in lines.feed(chunk[begin : begin + STEP_BYTES]):
                     self._silent_at = float("inf")
-                    failures += self._carry_out(self._watcher.receive(line))
+                    self._carry_out(self._watcher.receive(line))
                     if isinstance(self._watcher.state, watcher.Unlisted):
-                        return failures
+                        return
                 await self._step()
         if (cut := lines.close()) is not None:
-            failures += self._carry_out(self._watcher.receive(cut))
-        return failures
+            self._carry_out(self._watcher.receive(cut))
 
     async def _step(self) -> None:
         self.report.steps += 1
@@ -255,7 +256,8 @@ class Reflector(Generic[T]):
             self._tell_completeness()
         relist_due = now >= self._relist_at and isinstance(self._watcher.state, watcher.Watching)
         if (relist_due or now >= self._silent_at) and self._reading is not None:
-            self._reading.reschedule(asyncio.get_running_loop().time())
+            reading, self._reading = self._reading, None  # once: one that is ending cannot be told again
+            reading.reschedule(asyncio.get_running_loop().time())
 
     def _interrupted(self) -> None:
         if self._timing.now() >= self._silent_at:
@@ -265,9 +267,7 @@ class Reflector(Generic[T]):
 
     # ----------------------------------------------------------------------------------------------- outputs
 
-    def _carry_out(self, outputs: list[watcher.Output[T]]) -> list[watcher.Failed]:
-        """Carries the outputs out, in order; the failures among them."""
-        failures: list[watcher.Failed] = []
+    def _carry_out(self, outputs: list[watcher.Output[T]]) -> None:
         for output in outputs:
             match output:
                 case watcher.Init(cause):
@@ -286,10 +286,8 @@ class Reflector(Generic[T]):
                     self._changed()
                 case watcher.Failed():
                     self._failed(output)
-                    failures.append(output)
                 case _:
                     assert_never(output)
-        return failures
 
     def _swap(self) -> None:
         now = self._timing.now()
@@ -310,9 +308,10 @@ class Reflector(Generic[T]):
             self._tell_completeness()
 
     def _failed(self, failure: watcher.Failed) -> None:
-        now = self._timing.now()
-        if self.report.failed_at is None or now - self.report.failed_at >= SETTLED_SECS:  # once a row, about
+        if isinstance(self._freshness.state, Fresh):  # once a row
             _log.warning("the Kubernetes watch failed", path=self._kind.path, kind=failure.kind, reason=failure.message)
+        now = self._timing.now()
+        self._wait_secs = max(self._wait_secs or 0.0, failure.retry_after_secs or 0.0)
         self.report.failed_at, self.report.failure = now, failure
         self.report.errors += 1
         self._view.failed(failure)

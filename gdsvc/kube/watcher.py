@@ -13,6 +13,7 @@ from gdsvc.kube.framing import Decoder, Unreadable, decode
 WATCH_SECS: Final = 50  # ends the watch, so that a silent server shows up as an error: the read timeout is 75 s
 SHORTEST_WATCH_SECS: Final = 1.0  # a watch that ends cleanly before this told us nothing and is backed off
 STREAM_PATIENCE_SECS: Final = 3.0  # for the first line of a streaming list: a server that does not know it is silent
+LONGEST_RETRY_AFTER_SECS: Final = 60.0  # a server that asks for more does not get to silence us
 
 Cause = Literal["first", "interval", "expired", "too_large_revision", "revision_refused", "unreadable", "internal"]
 Kind = Literal[
@@ -175,11 +176,13 @@ class Watcher(Generic[T]):
             return [Failed("unreadable", f"an item of the list cannot be read: {item.message}")]
         return [InitApply(item)]
 
-    def listed(self, revision: str) -> list[Output[T]]:
-        """The plain list is whole."""
-        if not revision:
+    def listed(self, metadata: objects.ListMeta) -> list[Output[T]]:
+        """The plain list is at its end."""
+        if not metadata.resource_version:
             return self.broke("unreadable", "the list names no resourceVersion")
-        self.state = Watching(revision)
+        if metadata.more:  # taken for whole, it would remove what it leaves out
+            return self.broke("unreadable", "the list is only a part, though the whole was asked for")
+        self.state = Watching(metadata.resource_version)
         return [InitDone()]
 
     def receive(self, line: bytes) -> list[Output[T]]:
@@ -351,6 +354,8 @@ def _failure(code: int, status: objects.Status, retry_after_secs: float | None) 
     text = f"{code} {status.reason or 'without a reason'}: {(status.message or 'no message')[:300]}"
     if retry_after_secs is None and status.details is not None:
         retry_after_secs = status.details.retry_after_seconds
+    if retry_after_secs is not None:
+        retry_after_secs = min(max(retry_after_secs, 0.0), LONGEST_RETRY_AFTER_SECS)
     return Failed(_kind(code, status), f"the API server answered {text}", retry_after_secs)
 
 

@@ -114,8 +114,8 @@ async def test_an_address_that_is_none_is_an_error(host: str) -> None:
         assert (await failing(api, Credentials(host))).kind == "connection"
 
 
-@pytest.mark.parametrize(("header", "secs"), [("7", 7.0), ("0", 0.0), ("99999", 60.0), ("soon", None), ("-1", None)])
-async def test_retry_after_is_seconds_within_bounds(header: str, secs: float | None) -> None:
+@pytest.mark.parametrize(("header", "secs"), [("7", 7.0), ("0", 0.0), ("99999", 99999.0), ("soon", None), ("-1", None)])
+async def test_retry_after_is_seconds(header: str, secs: float | None) -> None:
     async with api_server() as api:
         api.script.append(reply(answer(429, b"", f"Retry-After: {header}")))
         async with Client(Credentials(api.host)) as client, client.get(PATH, {}) as answered:

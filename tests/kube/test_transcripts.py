@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from gdsvc.kube.framing import Items, Lines, Unreadable
-from gdsvc.kube.objects import ENDPOINT_SLICE, EndpointSlice
+from gdsvc.kube.objects import ENDPOINT_SLICE, EndpointSlice, ListMeta
 from gdsvc.kube.watcher import Failed, Output, Watcher
 from tests.kube.api_server import HEAD, answer, api_server, reply
 from tests.kube.stand import standing, until
@@ -35,8 +35,10 @@ def items_of(number: int, step: int = 100) -> tuple[str, list[str]]:
     body = recorded(number).body
     for begin in range(0, len(body), step):
         found += items.feed(body[begin : begin + step])
-    revision, rest = items.close()
-    return revision, [item.metadata.name if isinstance(item, EndpointSlice) else "?" for item in found + rest]
+    metadata, rest = items.close()
+    return metadata.resource_version, [
+        item.metadata.name if isinstance(item, EndpointSlice) else "?" for item in found + rest
+    ]
 
 
 def events_of(number: int, machine: Watcher[EndpointSlice]) -> list[Output[EndpointSlice]]:
@@ -58,7 +60,7 @@ def shown(outputs: list[Output[EndpointSlice]]) -> list[str]:
 def watching(revision: str) -> Watcher[EndpointSlice]:
     machine = Watcher(ENDPOINT_SLICE, streaming=False)
     machine.opened()
-    machine.listed(revision)
+    machine.listed(ListMeta(revision))
     return machine
 
 
@@ -79,6 +81,13 @@ def test_the_recordings_are_all_here() -> None:
 @pytest.mark.parametrize("step", [1, 100, 100_000])
 def test_recorded_lists_are_read_whole(number: int, revision: str, names: list[str], step: int) -> None:
     assert items_of(number, step) == (revision, names)
+
+
+def test_a_recorded_page_says_that_it_is_one() -> None:
+    items = Items(ENDPOINT_SLICE)
+    list(items.feed(recorded(5).body))
+    machine = Watcher(ENDPOINT_SLICE, streaming=False)
+    assert shown(machine.listed(items.close()[0])) == ["unreadable"]
 
 
 def test_a_recorded_watch_gives_its_changes() -> None:

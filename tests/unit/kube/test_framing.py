@@ -27,8 +27,8 @@ def split(body: bytes, size: int) -> tuple[str, list[EndpointSlice | Unreadable]
     for begin in range(0, len(body), size):
         found += items.feed(body[begin : begin + size])
     early = len(found)
-    revision, rest = items.close()
-    return revision, found + rest, early
+    metadata, rest = items.close()
+    return metadata.resource_version, found + rest, early
 
 
 def names(items: list[EndpointSlice | Unreadable]) -> list[str]:

@@ -3,7 +3,7 @@
 import pytest
 
 from gdsvc.kube.framing import Unreadable
-from gdsvc.kube.objects import ENDPOINT_SLICE, EndpointSlice
+from gdsvc.kube.objects import ENDPOINT_SLICE, EndpointSlice, ListMeta
 from gdsvc.kube.watcher import (
     Apply,
     Ask,
@@ -45,7 +45,7 @@ def watching(revision: str = "10") -> Machine:
     """A machine that lists plainly and watches from `revision`."""
     machine = plain()
     machine.opened()
-    machine.listed(revision)
+    machine.listed(ListMeta(revision))
     machine.opened()
     return machine
 
@@ -75,7 +75,7 @@ def test_a_list_becomes_visible_only_when_it_is_whole() -> None:
     assert machine.opened() == [Init("first")]
     assert at(machine) == Listing(Unlisted("0", "first"))
     assert machine.item(slice_("a", 5)) == [InitApply(slice_("a", 5))]
-    assert machine.listed("7") == [InitDone()]
+    assert machine.listed(ListMeta("7")) == [InitDone()]
     assert at(machine) == Watching("7")
 
 
@@ -95,7 +95,14 @@ def test_a_list_that_breaks_half_way_counts_for_nothing() -> None:
 def test_a_list_without_a_revision_counts_for_nothing() -> None:
     machine = plain()
     machine.opened()
-    assert kinds(machine.listed("")) == ["unreadable"]
+    assert kinds(machine.listed(ListMeta(""))) == ["unreadable"]
+    assert at(machine) == Unlisted("0", "first")
+
+
+def test_a_part_of_a_list_is_not_taken_for_the_whole() -> None:
+    machine = plain()
+    machine.opened()
+    assert kinds(machine.listed(ListMeta("7", more="token"))) == ["unreadable"]
     assert at(machine) == Unlisted("0", "first")
 
 
@@ -261,6 +268,12 @@ ODD_LINES = {
     "an error that is no Status": b'{"type":"ERROR","object":"boom"}',
     "NUL": b"\x00",
 }
+
+
+def test_no_server_can_silence_us_for_longer_than_a_minute() -> None:
+    for failed in watching().refused(429, b"", 99999.0) + watching().refused(429, status(429, retryAfterSeconds=1e300)):
+        assert isinstance(failed, Failed)
+        assert failed.retry_after_secs == 60.0
 
 
 @pytest.mark.parametrize("line", ODD_LINES.values(), ids=ODD_LINES)
