@@ -6,8 +6,8 @@ error: the texts here are our own, with the operating system's reason at most.
 
 import os
 import ssl
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
 from types import TracebackType
 from typing import Final, Literal, Protocol, Self
 from urllib.parse import urlencode
@@ -75,14 +75,18 @@ class Reply:
         self.retry_after_secs = _retry_after(response.headers.get("Retry-After", ""))
 
     async def chunks(self) -> AsyncIterator[bytes]:
-        """The body as it arrives."""
-        async for chunk in self._response.content.iter_any():
+        """The body as it arrives. Raises Unreachable where it breaks off."""
+        while True:
+            with _named():
+                chunk = await self._response.content.readany()
+            if not chunk:
+                return
             yield chunk
 
     async def beginning(self) -> bytes:
         """The body's first MAX_REFUSAL_BYTES."""
         kept = bytearray()
-        async for chunk in self._response.content.iter_any():
+        async for chunk in self.chunks():
             kept += chunk
             if len(kept) >= MAX_REFUSAL_BYTES:
                 break
@@ -108,31 +112,41 @@ class Client:
 
     @asynccontextmanager
     async def get(self, path: str, query: Mapping[str, str]) -> AsyncGenerator[Reply, None]:
-        """Asks once; no retry, no redirect. Raises Unreachable, also from inside the block while a body is read."""
+        """Asks once, follows no redirect. Raises Unreachable; what the block itself raises passes as it is."""
         try:
-            headers = await self._headers()
-            session = await self._current_session()
-            settings = self._credentials.settings
+            response = await self._ask(path, query)
+        except Unreachable as error:
+            if error.kind == "tls":
+                await self._drop_session()  # the files behind it may have been replaced
+            raise
+        try:
+            if response.status == 401:
+                await self._renew()
+            if response.status == 200 and response.content_type == "text/html":
+                raise Unreachable("unreadable", "the answer is HTML: something else listens there")
+            yield Reply(response)
+        finally:
+            response.close()
+
+    async def _ask(self, path: str, query: Mapping[str, str]) -> aiohttp.ClientResponse:
+        headers = await self._headers()
+        session = await self._current_session()
+        settings = self._credentials.settings
+        with _named():
             url = URL(settings.host.rstrip("/") + path + ("?" + urlencode(query) if query else ""), encoded=True)
-            async with session.get(
+            return await session.get(
                 url,
                 headers=headers,
                 allow_redirects=False,
                 proxy=settings.proxy,
                 server_hostname=settings.tls_server_name,
-            ) as response:
-                if response.status == 401:
-                    await self._credentials.renew()
-                if response.status == 200 and response.content_type == "text/html":
-                    raise Unreachable("unreadable", "the answer is HTML: something else listens there")
-                yield Reply(response)
-        except aiohttp.ClientSSLError as error:
-            await self._drop_session()  # the files behind it may have been replaced
-            raise Unreachable("tls", f"TLS failed: {_os_reason(error)}") from None
-        except TimeoutError:
-            raise Unreachable("timeout", "the API server is silent") from None
-        except (aiohttp.ClientError, OSError, ValueError) as error:  # ValueError: a URL or header that cannot be sent
-            raise Unreachable("connection", f"no connection to the API server: {_os_reason(error)}") from None
+            )
+
+    async def _renew(self) -> None:
+        try:
+            await self._credentials.renew()
+        except GdsvcError as error:
+            raise Unreachable("credentials", str(error)) from None
 
     async def _headers(self) -> dict[str, str]:
         try:
@@ -176,6 +190,19 @@ def _tls(settings: Settings) -> ssl.SSLContext:
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE
     return context
+
+
+@contextmanager
+def _named() -> Iterator[None]:
+    """Gives what aiohttp raises its kind."""
+    try:
+        yield
+    except aiohttp.ClientSSLError as error:
+        raise Unreachable("tls", f"TLS failed: {_os_reason(error)}") from None
+    except TimeoutError:
+        raise Unreachable("timeout", "the API server is silent") from None
+    except (aiohttp.ClientError, OSError, ValueError) as error:  # ValueError: a URL or header that cannot be sent
+        raise Unreachable("connection", f"no connection to the API server: {_os_reason(error)}") from None
 
 
 def _os_reason(error: Exception) -> str:

@@ -174,10 +174,13 @@ class Reflector(Generic[T]):
 
     async def _turn(self) -> None:
         """One request and what follows from it, then the wait where something failed."""
+        reading = self._reading = asyncio.timeout(None)
         try:
-            async with asyncio.timeout(None) as self._reading:
+            async with reading:
                 await self._exchange(self._watcher.ask())
-        except TimeoutError:  # the tick ended the reading
+        except TimeoutError:
+            if not reading.expired():  # a view's own
+                raise
             self._interrupted()
         finally:
             self._reading, self._silent_at = None, float("inf")

@@ -100,7 +100,7 @@ class Recorder:
     failures: list[Failed] = field(default_factory=list[Failed])
     failed_at: list[float] = field(default_factory=list[float])
     completeness_at: list[tuple[float, bool]] = field(default_factory=list[tuple[float, bool]])
-    raises: bool = False
+    raises: Exception | None = None  # at the next call
 
     def swap(self, items: dict[objects.Key, EndpointSlice], cause: Cause) -> None:
         self._raise()
@@ -125,9 +125,9 @@ class Recorder:
         self.failed_at.append(self.timing.at)
 
     def _raise(self) -> None:
-        if self.raises:
-            self.raises = False
-            raise LookupError("the view is broken")
+        error, self.raises = self.raises, None
+        if error is not None:
+            raise error
 
 
 class Asking:
@@ -136,20 +136,21 @@ class Asking:
     def __init__(self, client: Client, api: ApiServer) -> None:
         self._client = client
         self._api = api
-        self._asked_before: int | None = None  # requests that the server had seen when the one of now began
+        self._open = False  # the head of the answer has come
 
     @asynccontextmanager
     async def get(self, path: str, query: dict[str, str]) -> AsyncGenerator[Reply, None]:
-        self._asked_before = len(self._api.requests)
-        try:
-            async with self._client.get(path, query) as reply:
+        before = len(self._api.requests)
+        async with self._client.get(path, query) as reply:
+            self._open = len(self._api.requests) > before
+            try:
                 yield reply
-        finally:
-            self._asked_before = None
+            finally:
+                self._open = False
 
     @property
     def answered(self) -> bool:
-        return self._asked_before is not None and len(self._api.requests) > self._asked_before and self._api.held
+        return self._open and self._api.held
 
 
 @dataclass

@@ -236,9 +236,13 @@ async def test_a_silent_server_is_an_error_after_the_read_timeout() -> None:
         assert sorted(stand.view.items) == ["a"]
 
 
-async def test_a_view_that_raises_is_given_the_whole_list_again(caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.parametrize("error", [LookupError, ValueError, TimeoutError, ConnectionError])
+async def test_a_view_that_raises_is_given_the_whole_list_again(
+    error: type[Exception], caplog: pytest.LogCaptureFixture
+) -> None:
+    """Whatever it raises: taken for a failure of the socket, its event would be lost."""
     async with synced() as stand:
-        stand.view.raises = True
+        stand.view.raises = error("the view is broken")
         stand.api.put("b")
         await until(lambda: stand.kinds == ["internal"])
         await stand.pass_time(1)
