@@ -5,6 +5,7 @@ It runs on the test's own event loop. `script` takes what the next requests get 
 
 import asyncio
 import json
+import ssl
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
@@ -51,10 +52,11 @@ class ApiServer:
     watchers: dict[asyncio.StreamWriter, int] = field(default_factory=dict[asyncio.StreamWriter, int])
     silent: set[asyncio.StreamWriter] = field(default_factory=set[asyncio.StreamWriter])
     port: int = 0
+    tls: ssl.SSLContext | None = None
 
     @property
     def host(self) -> str:
-        return f"http://127.0.0.1:{self.port}"
+        return f"{'http' if self.tls is None else 'https'}://127.0.0.1:{self.port}"
 
     def put(self, name: str, *addresses: str) -> None:
         kind = "MODIFIED" if name in self.objects else "ADDED"
@@ -203,7 +205,7 @@ async def api_server(**options: Any) -> AsyncIterator[ApiServer]:
             await api.serve(reader, writer)
         connections.discard(task)
 
-    server = await asyncio.start_server(connected, "127.0.0.1", 0)
+    server = await asyncio.start_server(connected, "127.0.0.1", 0, ssl=api.tls)
     api.port = server.sockets[0].getsockname()[1]
     try:
         yield api

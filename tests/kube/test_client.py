@@ -4,7 +4,8 @@ import asyncio
 
 import pytest
 
-from gdsvc.kube.client import Client, Unreachable
+from gdsvc.kube.client import CONNECT_SECS, READ_SECS, Client, Unreachable
+from gdsvc.kube.watcher import WATCH_SECS
 from tests.kube.api_server import ApiServer, Request, answer, api_server, reply
 from tests.kube.stand import Credentials
 
@@ -120,3 +121,8 @@ async def test_retry_after_is_seconds(header: str, secs: float | None) -> None:
         api.script.append(reply(answer(429, b"", f"Retry-After: {header}")))
         async with Client(Credentials(api.host)) as client, client.get(PATH, {}) as answered:
             assert answered.retry_after_secs == secs
+
+
+def test_a_dead_server_shows_within_90_s_and_a_watch_may_use_its_time() -> None:
+    assert CONNECT_SECS + READ_SECS < 90
+    assert READ_SECS > WATCH_SECS

@@ -322,8 +322,8 @@ def test_a_streaming_list_ends_at_its_bookmark_and_becomes_the_watch() -> None:
         machine,
         event("ADDED", "a", 5),
         event("ADDED", "b", 6),
-        event("DELETED", "a", 8),
         bookmark(7),
+        event("DELETED", "a", 8),
         bookmark(9, end=True),
         event("ADDED", "c", 10),
     )
