@@ -207,9 +207,7 @@ class Reflector(Generic[T]):
         if not ask.watch:
             await self._read_list(reply)
             return
-        if ask.patience_secs is not None:
-            self._silent_at = opened_at + ask.patience_secs
-        await self._read_watch(reply)
+        await self._read_watch(reply, ask.patience_secs)
         lasted_secs = self._timing.now() - opened_at
         if lasted_secs >= SETTLED_SECS:
             self._backoff.progressed()
@@ -231,14 +229,15 @@ class Reflector(Generic[T]):
             self._carry_out(self._watcher.item(item))
         self._carry_out(self._watcher.listed(metadata))
 
-    async def _read_watch(self, reply: Reply) -> None:
+    async def _read_watch(self, reply: Reply, patience_secs: float | None) -> None:
         """Until the stream ends or a line said that it is over: the machine then no longer listens to it."""
         lines = Lines()
+        self._expect_line(patience_secs)
         async for chunk in reply.chunks():
             for begin in range(0, len(chunk), STEP_BYTES):
                 for line in lines.feed(chunk[begin : begin + STEP_BYTES]):
-                    self._silent_at = float("inf")
                     self._carry_out(self._watcher.receive(line))
+                    self._expect_line(patience_secs)
                     if isinstance(self._watcher.state, watcher.Unlisted):
                         return
                 await self._step()
@@ -261,6 +260,13 @@ class Reflector(Generic[T]):
         if (relist_due or now >= self._silent_at) and self._reading is not None:
             reading, self._reading = self._reading, None  # once: one that is ending cannot be told again
             reading.reschedule(asyncio.get_running_loop().time())
+
+    def _expect_line(self, patience_secs: float | None) -> None:
+        """From now on a streaming list may be silent for `patience_secs`; a watch may for as long as it lasts."""
+        if patience_secs is not None and isinstance(self._watcher.state, watcher.Streaming):
+            self._silent_at = self._timing.now() + patience_secs
+        else:
+            self._silent_at = float("inf")
 
     def _interrupted(self) -> None:
         if self._timing.now() >= self._silent_at:

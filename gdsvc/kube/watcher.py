@@ -12,7 +12,7 @@ from gdsvc.kube.framing import Decoder, Unreadable, decode
 
 WATCH_SECS: Final = 50  # ends the watch, so that a silent server shows up as an error: the read timeout is 75 s
 SHORTEST_WATCH_SECS: Final = 1.0  # a watch that ends cleanly before this told us nothing and is backed off
-STREAM_PATIENCE_SECS: Final = 3.0  # for the first line of a streaming list: a server that does not know it is silent
+STREAM_PATIENCE_SECS: Final = 3.0  # with the silence of a streaming list: a server that knows none never ends it
 LONGEST_RETRY_AFTER_SECS: Final = 60.0  # a server that asks for more does not get to silence us
 
 Cause = Literal["first", "interval", "expired", "too_large_revision", "revision_refused", "unreadable", "internal"]
@@ -34,7 +34,7 @@ T = TypeVar("T", bound=KubeObject)
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """The next request: the query of a GET. `patience_secs` bounds the wait for the first line where not None."""
+    """The next request: the query of a GET. `patience_secs` bounds its silences until the list is whole."""
 
     query: dict[str, str]
     watch: bool
@@ -238,7 +238,7 @@ class Watcher(Generic[T]):
         return [Failed(kind, message)]
 
     def fell_silent(self) -> list[Output[T]]:
-        """The first line of a streaming list did not come within the patience of its Ask."""
+        """A streaming list was silent for longer than the patience of its Ask."""
         return self._without_streaming()
 
     def relist(self, cause: Cause) -> None:

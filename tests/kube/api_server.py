@@ -151,9 +151,10 @@ class ApiServer:
             writer.write(error(410, "Expired", f"too old resource version: {asked} ({self.compacted})") + b"\n")
             return
         self.watchers[writer] = asked
-        for revision, line in self.journal if asked else []:
-            if revision > asked:
-                writer.write(line + b"\n")
+        current = [json.dumps({"type": "ADDED", "object": obj}).encode() for obj in self.objects.values()]
+        since = [line for revision, line in self.journal if revision > asked]
+        for line in since if asked else current:
+            writer.write(line + b"\n")
 
 
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nConnection: close\r\n\r\n"
