@@ -6,7 +6,7 @@ error: the texts here are our own, with the operating system's reason at most.
 
 import os
 import ssl
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Generator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from types import TracebackType
 from typing import Final, Literal, Protocol, Self
@@ -193,7 +193,7 @@ def _tls(settings: Settings) -> ssl.SSLContext:
 
 
 @contextmanager
-def _named() -> Iterator[None]:
+def _named() -> Generator[None, None, None]:
     """Gives what aiohttp raises its kind."""
     try:
         yield

@@ -9,6 +9,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -64,21 +65,28 @@ class Credentials:
         return cls(configuration, loader, now)
 
     async def authorization(self) -> str | None:
-        """The value of the Authorization header, None where the server asks for no token."""
+        """The value of the Authorization header, None where the server asks for no token.
+
+        Where the source of a newer token fails, the old one may still do; a 401 says when not.
+        """
         if self._loader is not None and self._now() - self._loaded_at >= RELOAD_AFTER_SECS and not self._lasts():
-            await self.renew()
+            with suppress(NoCredentials):
+                await self._reload()
         try:
             token = await self._configuration.get_api_key_with_prefix("BearerToken")
-        except Exception as error:  # noqa: BLE001  the hook reads a file that may be away for a moment
-            raise NoCredentials(f"cannot read the token: {_reason(error)}") from None
+        except Exception:  # noqa: BLE001  the hook reads a file that may be away for a moment
+            token = self._configuration.api_key.get("BearerToken")
         return " ".join(str(token).split()) if token else None  # a token file may end in a newline
 
     async def renew(self) -> None:
-        """Reads the kubeconfig's token file or runs its plugin again, as after a 401."""
+        """After a 401: reads the kubeconfig's token file again, or runs its plugin whatever end it named."""
+        if self._loader is not None:
+            self._loader.__dict__.pop("exec_plugin_expiry", None)
+            await self._reload()
+
+    async def _reload(self) -> None:
+        """The token file again; the plugin where its token is about to end."""
         self._loaded_at = self._now()
-        if self._loader is None:
-            return
-        self._loader.__dict__.pop("exec_plugin_expiry", None)
         try:
             async with asyncio.timeout(PLUGIN_SECS):
                 await self._loader.load_and_set(self._configuration)

@@ -1,6 +1,7 @@
 """Credentials of every kind, rotated, and never shown when something is wrong with them."""
 
 import base64
+import datetime as dt
 import logging
 import os
 import sys
@@ -9,6 +10,7 @@ from typing import Any
 
 import pytest
 import yaml
+from kubernetes_asyncio.config import incluster_config
 
 from gdsvc.kube.credentials import Credentials, NoCredentials
 
@@ -58,6 +60,17 @@ async def test_a_token_file_that_rotates_is_read_again_within_a_minute(tmp_path:
     assert await credentials.authorization() == "Bearer two"
 
 
+async def test_a_token_file_that_is_away_leaves_the_old_token_until_it_is_refused(tmp_path: Path) -> None:
+    token, now = tmp_path / "token", Now()
+    token.write_text("one")
+    credentials = await Credentials.load(kubeconfig(tmp_path, {"tokenFile": str(token)}), now)
+    token.unlink()
+    now.at = 60.0
+    assert await credentials.authorization() == "Bearer one"
+    with pytest.raises(NoCredentials, match="No such file"):
+        await credentials.renew()
+
+
 async def test_a_token_that_was_refused_is_read_again_at_once(tmp_path: Path) -> None:
     token = tmp_path / "token"
     token.write_text("one")
@@ -98,6 +111,16 @@ async def test_a_plugins_token_is_renewed_before_its_end(tmp_path: Path) -> None
     assert (tmp_path / "runs").read_text() == "xx"
 
 
+async def test_a_plugins_token_that_lasts_is_kept_until_it_is_refused(tmp_path: Path) -> None:
+    now, lasting = Now(), granting(token=SECRET, expirationTimestamp="2999-01-01T00:00:00Z")
+    credentials = await Credentials.load(kubeconfig(tmp_path, plugin(tmp_path, lasting)), now)
+    now.at = 3600.0
+    await credentials.authorization()
+    assert (tmp_path / "runs").read_text() == "x"
+    await credentials.renew()
+    assert (tmp_path / "runs").read_text() == "xx"
+
+
 async def test_a_plugin_that_fails_is_named_and_what_it_wrote_is_not(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -114,17 +137,17 @@ BROKEN: dict[str, object] = {
     "nothing": None,
     "text": SECRET,
     "no contexts": {"users": [{"name": "u", "user": {"token": SECRET}}]},
-    "a user without a name": {"users": [{"user": {"token": SECRET}}], "contexts": [], "clusters": []},
-    "a cluster without a server": {
+    "a user one level too high": {
         "current-context": "c",
         "contexts": [{"name": "c", "context": {"cluster": "k", "user": "u"}}],
-        "clusters": [{"name": "k", "cluster": {"certificate-authority-data": SECRET}}],
-        "users": [{"name": "u", "user": {"token": SECRET}}],
+        "clusters": [{"name": "k", "cluster": {"server": "https://10.0.0.1"}}],
+        "users": [{"name": "u", "token": SECRET}],
     },
+    "a user without a name": {"users": [{"user": {"token": SECRET}}], "contexts": [], "clusters": []},
 }
 
 
-@pytest.mark.parametrize("name", [name for name in BROKEN if name != "a cluster without a server"])
+@pytest.mark.parametrize("name", BROKEN)
 async def test_a_broken_kubeconfig_is_one_sentence_without_its_secrets(name: str, tmp_path: Path) -> None:
     path, config = tmp_path / "kubeconfig", BROKEN[name]
     path.write_text(config if isinstance(config, str) else yaml.safe_dump(config))
@@ -153,6 +176,17 @@ async def test_a_pod_uses_its_service_account(service_account: Path) -> None:
     assert credentials.settings.host == "https://[fd00::1]:443"
     assert credentials.settings.ssl_ca_cert == str(service_account / "ca.crt")
     assert await credentials.authorization() == f"Bearer {SECRET}"
+
+
+async def test_a_pods_token_that_rotates_is_read_again_and_one_that_is_away_is_kept(
+    service_account: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(incluster_config, "TOKEN_REFRESH_PERIOD", dt.timedelta(0))
+    credentials = await Credentials.load(None, service_account=service_account)
+    (service_account / "token").write_text("two")
+    assert await credentials.authorization() == "Bearer two"
+    (service_account / "token").unlink()
+    assert await credentials.authorization() == "Bearer two"
 
 
 async def test_outside_a_pod_the_service_account_is_an_error(
