@@ -117,6 +117,6 @@ def _reason(error: Exception) -> str:
     if isinstance(error, TimeoutError):
         return f"no answer within {PLUGIN_SECS:.0f} s"
     text = str(error)
-    if isinstance(error, ConfigException) and "{" not in text:
-        return text.partition(". ")[0][:200]  # what follows is a plugin's stderr
+    if isinstance(error, ConfigException):  # after the mark: what a plugin wrote, or a whole entry with its token
+        return text.partition(". " if text.startswith("exec:") else "{")[0][:200]
     return type(error).__name__

@@ -156,6 +156,13 @@ async def test_a_broken_kubeconfig_is_one_sentence_without_its_secrets(name: str
     assert SECRET not in str(caught.value)
 
 
+async def test_a_fault_in_a_kubeconfig_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "kubeconfig"
+    path.write_text(yaml.safe_dump(BROKEN["a user one level too high"]))
+    with pytest.raises(NoCredentials, match="Expected key user in"):
+        await Credentials.load(str(path))
+
+
 async def test_a_kubeconfig_that_is_not_there_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(NoCredentials):
         await Credentials.load(str(tmp_path / "missing"))
