@@ -1,0 +1,157 @@
+"""What one imported slice says: which endpoints are Ready, their addresses as canonical text, their ports and URLs.
+
+Pure functions. Which slices belong together is decided by naming.py, what they give together by slices.py and pools.py.
+"""
+
+import socket
+from collections.abc import Iterable
+from ipaddress import AddressValueError, IPv6Address
+
+from msgspec import Struct
+
+from gdsvc.backends.mcs.naming import manager_of
+from gdsvc.kube import objects
+from gdsvc.kube.objects import Conditions, Endpoint, EndpointSlice
+from gdsvc.model import base_url_fault
+
+SUBMARINER = "lighthouse-agent.submariner.io"  # the one implementation known to export a service IP instead of pods
+SUBMARINER_HEADLESS = "lighthouse.submariner.io/is-headless"  # label: "false" where it does
+
+_READY = Conditions()  # absent conditions are those of a Ready endpoint
+
+
+class Target(Struct, frozen=True, gc=False):
+    """One endpoint: its addresses of one family, interchangeable; its pod as `namespace/name` where one is named."""
+
+    addresses: tuple[str, ...]
+    ready: bool
+    pod: str | None = None
+
+
+class Port(Struct, frozen=True, gc=False):
+    """A TCP port of all targets of a slice."""
+
+    name: str
+    number: int
+
+
+class SliceView(Struct, frozen=True, gc=False):
+    """What is kept of a slice. `service_ip`: its one target stands for pods that are not named."""
+
+    name: str
+    targets: tuple[Target, ...] = ()
+    ports: tuple[Port, ...] = ()
+    service_ip: bool = False
+
+
+def view_of(endpoint_slice: EndpointSlice) -> SliceView:
+    """What `endpoint_slice` says. An endpoint without an address that can be read is none. Never raises."""
+    canonical = host_name if endpoint_slice.address_type == "FQDN" else ip_address
+    namespace = endpoint_slice.metadata.namespace or ""
+    targets: list[Target] = []
+    for endpoint in endpoint_slice.endpoints or ():
+        addresses = tuple(
+            dict.fromkeys(known for text in endpoint.addresses or () if (known := canonical(text)) is not None)
+        )
+        if addresses:
+            targets.append(Target(addresses, is_ready(endpoint.conditions), _pod_of(endpoint, namespace)))
+    return SliceView(
+        endpoint_slice.metadata.name or "",
+        tuple(targets),
+        tuple(_tcp_ports(endpoint_slice.ports or ())),
+        holds_service_ip(endpoint_slice),
+    )
+
+
+def holds_service_ip(endpoint_slice: EndpointSlice) -> bool:
+    """Whether the slice's one endpoint is a Service's IP; other implementations leave pods unnamed too."""
+    labels, endpoints = endpoint_slice.metadata.labels or {}, endpoint_slice.endpoints or ()
+    if manager_of(endpoint_slice) != SUBMARINER or len(endpoints) != 1:
+        return False
+    headless, only = labels.get(SUBMARINER_HEADLESS), endpoints[0]
+    unnamed = only.target_ref is None and not only.hostname and not only.node_name
+    return headless == "false" or (headless is None and unnamed)
+
+
+def is_ready(conditions: Conditions | None) -> bool:
+    """Ready unless said not to be, and never while terminating; `serving` plays no part."""
+    state = conditions or _READY
+    return state.ready is not False and state.terminating is not True
+
+
+def ip_address(text: str) -> str | None:
+    """The canonical text of an IP address, one that maps an IPv4 address as that; None where `text` is none.
+
+    Scoped addresses are none: their scope means nothing on another machine.
+    """
+    if ":" not in text:
+        return text if _is_ipv4(text) else None
+    try:
+        address = IPv6Address(text)
+    except AddressValueError:
+        return None
+    if address.scope_id is not None:
+        return None
+    return str(address.ipv4_mapped or address)
+
+
+def host_name(text: str) -> str | None:
+    """A host's name in small letters; None where a URL cannot hold it."""
+    return text.lower() if ":" not in text and base_url_fault(f"http://{text}") is None else None
+
+
+def url(address: str, port: int) -> str:
+    """The bare base URL of an address in canonical text."""
+    return f"http://[{address}]:{port}" if ":" in address else f"http://{address}:{port}"
+
+
+def port_named(view: SliceView, name: str) -> int | None:
+    """The number of the TCP port of that name."""
+    return next((port.number for port in view.ports if port.name == name), None)
+
+
+def port_named_or_only(view: SliceView, name: str) -> int | None:
+    """The number of the TCP port of that name, else of the only one there is."""
+    named = port_named(view, name)
+    if named is None and len(view.ports) == 1:
+        return view.ports[0].number
+    return named
+
+
+def ready_addresses(views: Iterable[SliceView]) -> tuple[str, ...]:
+    """Every address of every Ready target, sorted. A target is Ready if any of the slices says so."""
+    return tuple(
+        sorted({address for view in views for target in view.targets if target.ready for address in target.addresses})
+    )
+
+
+def ready_urls(views: Iterable[SliceView], port_name: str) -> tuple[str, ...]:
+    """The URL of every Ready target, sorted: at its first address, at the port named or the only port of its slice."""
+    found: set[str] = set()
+    for view in views:
+        port = port_named_or_only(view, port_name)
+        if port is not None:
+            found.update(url(target.addresses[0], port) for target in view.targets if target.ready)
+    return tuple(sorted(found))
+
+
+def _is_ipv4(text: str) -> bool:
+    """Whether `text` is an IPv4 address of four decimal numbers, which is canonical as it stands."""
+    try:
+        socket.inet_pton(socket.AF_INET, text)  # an eighth of the time of ipaddress
+    except (OSError, ValueError):  # ValueError: it holds NUL, or a lone surrogate
+        return False
+    return True
+
+
+def _pod_of(endpoint: Endpoint, namespace: str) -> str | None:
+    reference = endpoint.target_ref
+    if reference is None or reference.kind != "Pod" or not reference.name:
+        return None
+    return f"{reference.namespace or namespace}/{reference.name}"
+
+
+def _tcp_ports(ports: Iterable[objects.Port]) -> Iterable[Port]:
+    for port in ports:
+        if port.protocol in (None, "", "TCP") and port.port is not None and 1 <= port.port <= 65535:
+            yield Port(port.name or "", port.port)
