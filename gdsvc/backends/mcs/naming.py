@@ -54,7 +54,7 @@ class Reason(Enum):
     NO_PORT = "none of its TCP ports has the name asked for"
 
 
-class ServiceKey(Struct, frozen=True, order=True, gc=False):
+class ServiceKey(Struct, frozen=True, order=True, gc=False, cache_hash=True):
     """One exported Service: the cluster that exports it, its namespace, its own name."""
 
     cluster: str

@@ -39,10 +39,15 @@ class _Generation:
         self.services: dict[ServiceKey, dict[str, SliceView]] = {}
         self.skipped: Counter[Reason] = Counter()
 
+    def service(self, name: Key) -> ServiceKey | None:
+        """The Service of a slice that is read."""
+        where = self.places.get(name)
+        return where if isinstance(where, ServiceKey) else None
+
     def view(self, name: Key) -> tuple[ServiceKey, SliceView] | None:
         """The Service of a slice that is read, and what the slice says."""
-        where = self.places.get(name)
-        return (where, self.services[where][name[1]]) if isinstance(where, ServiceKey) else None
+        service = self.service(name)
+        return None if service is None else (service, self.services[service][name[1]])
 
     def put(self, name: Key, where: ServiceKey | Reason, view: SliceView | None) -> None:
         """Takes a slice in, instead of what was there of that name; `view` where it belongs to a Service."""
@@ -65,6 +70,18 @@ class _Generation:
                 del self.services[where]
 
 
+class _Listing:
+    """What a list has brought so far; which slices it has yet to bring; which Services it may change.
+
+    Kept as the list comes in, in small steps, so that the swap has little to do.
+    """
+
+    def __init__(self, live: _Generation) -> None:
+        self.generation = _Generation()
+        self.missing = set(live.places)
+        self.suspects: set[ServiceKey] = set()
+
+
 class SliceCache:
     """Fed with the reflector's events by their names; each answers with the Services whose views changed.
 
@@ -76,7 +93,7 @@ class SliceCache:
         self._mode = mode
         self._hold_secs = hold_secs
         self._live = _Generation()
-        self._building = _Generation()
+        self._listing: _Listing | None = None  # while a list is being received
         self._held: dict[ServiceKey, _Held] = {}  # never of a Service with a Ready target
         self._deadlines: deque[tuple[float, ServiceKey]] = deque()  # in order, since all are held equally long
         self._once = Once()
@@ -128,7 +145,7 @@ class SliceCache:
             self._settle(*before, now)
         if after is not None and (before is None or before[0] != after[0]):
             self._settle(after[0], None, now)
-        return frozenset(service for service, _ in filter(None, (before, after)))
+        return self._touched(before, after)
 
     def delete(self, endpoint_slice: EndpointSlice, now: float) -> Services:
         """A slice is gone."""
@@ -138,31 +155,41 @@ class SliceCache:
         if before is None:
             return NOTHING
         self._settle(*before, now)
-        return frozenset((before[0],))
+        return self._touched(before, None)
 
     def init(self) -> None:
         """A list begins; one that was half read is forgotten."""
-        self._building = _Generation()
+        self._listing = _Listing(self._live)
 
     def init_apply(self, endpoint_slice: EndpointSlice) -> None:
         """A slice of the list; not visible yet."""
+        listing = self._begun()
         name = key_of(endpoint_slice.metadata)
         where, view = self._read(endpoint_slice)
         known = self._live.view(name)
         if known is not None and known == (where, view):
-            view = known[1]  # the same object, so that `init_done` has nothing to look into
-        self._building.put(name, where, view)
+            where, view = known  # the same objects, which are not kept twice
+        else:
+            listing.suspects.update(
+                service for service in (where, known and known[0]) if isinstance(service, ServiceKey)
+            )
+        listing.missing.discard(name)
+        listing.generation.put(name, where, view)
 
     def init_delete(self, endpoint_slice: EndpointSlice) -> None:
         """A slice of the list left before the list was whole."""
-        self._building.remove(key_of(endpoint_slice.metadata))
+        listing, name = self._begun(), key_of(endpoint_slice.metadata)
+        listing.generation.remove(name)
+        listing.missing.add(name)
 
     def init_done(self) -> Services:
-        """The list is whole: it replaces everything, also what was held."""
-        old, new = self._live.services, self._building.services
-        changed = {service for service in old.keys() | new.keys() if old.get(service) != new.get(service)}
+        """The list is whole: it replaces everything, also what was held. Compares only what may differ."""
+        listing = self._begun()
+        old, new = self._live, listing.generation
+        listing.suspects.update(filter(None, map(old.service, listing.missing)))
+        changed = {service for service in listing.suspects if old.services.get(service) != new.services.get(service)}
         changed |= self._held.keys()
-        self._live, self._building = self._building, _Generation()
+        self._live, self._listing = new, None
         self._held.clear()
         self._deadlines.clear()
         return frozenset(changed)
@@ -179,6 +206,18 @@ class SliceCache:
         return frozenset(changed)
 
     # -- how
+
+    def _touched(self, *views: tuple[ServiceKey, SliceView] | None) -> Services:
+        """The Services of `views`, which an event has changed; a list that is being read may change them back."""
+        touched = frozenset(service for service, _ in filter(None, views))
+        if self._listing is not None:
+            self._listing.suspects |= touched
+        return touched
+
+    def _begun(self) -> _Listing:
+        if self._listing is None:
+            self._listing = _Listing(self._live)
+        return self._listing
 
     def _read(self, endpoint_slice: EndpointSlice) -> tuple[ServiceKey | Reason, SliceView | None]:
         where = place(endpoint_slice, self._mode)
