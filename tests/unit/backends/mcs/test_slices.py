@@ -140,6 +140,12 @@ def test_a_hold_begins_anew_when_the_endpoint_was_back_meanwhile() -> None:
     assert cache.advance(0.2 + HOLD_SECS) == {POOL}
 
 
+def test_an_endpoint_that_was_not_ready_is_not_held() -> None:
+    cache = cache_of(standard("a", endpoints=[endpoint(POD), endpoint("10.0.0.2", ready=False)]))
+    cache.delete(standard("a"), 1.0)
+    assert [target.addresses for view in cache.views(POOL) for target in view.targets] == [(POD,)]
+
+
 @pytest.mark.parametrize(("ready_says", "terminating"), [(False, None), (None, True), (True, True)])
 def test_an_endpoint_that_is_said_not_to_be_ready_is_gone_at_once(
     ready_says: bool | None, terminating: bool | None
@@ -229,11 +235,28 @@ def test_a_slice_that_left_while_the_list_was_read_is_not_in_it() -> None:
     cache = cache_of(holding("a", POD))
     cache.init()
     cache.init_apply(holding("a", POD))
-    cache.init_apply(holding("b", "10.0.0.2"))
     cache.init_delete(holding("a", POD))
     cache.init_delete(holding("never", POD))
     assert cache.init_done() == {POOL}
-    assert ready(cache) == ("10.0.0.2",)
+    assert ready(cache) == ()
+
+
+def test_a_slice_that_left_and_came_back_while_the_list_was_read_is_in_it() -> None:
+    cache = cache_of(holding("a", POD))
+    cache.init()
+    for event in (cache.init_apply, cache.init_delete, cache.init_apply):
+        event(holding("a", POD))
+    assert cache.init_done() == frozenset()
+    assert ready(cache) == (POD,)
+
+
+def test_a_change_while_the_list_was_read_is_undone_by_the_list_and_told() -> None:
+    cache = cache_of(holding("a", POD))
+    cache.init()
+    cache.init_apply(holding("a", POD))
+    cache.apply(holding("a", "10.0.0.2"), 1.0)
+    assert cache.init_done() == {POOL}
+    assert ready(cache) == (POD,)
 
 
 def test_a_relist_holds_nothing() -> None:
