@@ -110,6 +110,8 @@ class SliceCacheModel(RuleBasedStateMachine):
         target_service, target = self.slices.get("s2", (service, {}))
         if not service or service != target_service or states.get(address) != "ready":
             return
+        if address in self.named(service, ("unready", "terminating")):
+            return  # another slice says otherwise, which counts as soon as this one is silent
         left = {other: state for other, state in states.items() if other != address}
         steps = [("s2", {**target, address: "ready"}), (source, left)]
         for name, endpoints in steps if add_first else reversed(steps):

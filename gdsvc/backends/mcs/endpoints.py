@@ -17,15 +17,21 @@ from gdsvc.model import base_url_fault
 SUBMARINER = "lighthouse-agent.submariner.io"  # the one implementation known to export a service IP instead of pods
 SUBMARINER_HEADLESS = "lighthouse.submariner.io/is-headless"  # label: "false" where it does
 
+TARGETS_TOLD = 8  # a Service may have thousands
+
 _READY = Conditions()  # absent conditions are those of a Ready endpoint
 
 
 class Target(Struct, frozen=True, gc=False):
-    """One endpoint: its addresses of one family, interchangeable; its pod as `namespace/name` where one is named."""
+    """One endpoint: its addresses of one family, interchangeable; its pod as `namespace/name` where one is named.
+
+    `terminating` is for whoever asks why: what terminates is not `ready`.
+    """
 
     addresses: tuple[str, ...]
     ready: bool
     pod: str | None = None
+    terminating: bool = False
 
 
 class Port(Struct, frozen=True, gc=False):
@@ -54,7 +60,9 @@ def view_of(endpoint_slice: EndpointSlice) -> SliceView:
             dict.fromkeys(known for text in endpoint.addresses or () if (known := canonical(text)) is not None)
         )
         if addresses:
-            targets.append(Target(addresses, is_ready(endpoint.conditions), _pod_of(endpoint, namespace)))
+            state = endpoint.conditions or _READY
+            pod = _pod_of(endpoint, namespace)
+            targets.append(Target(addresses, is_ready(state), pod, state.terminating is True))
     return SliceView(
         endpoint_slice.metadata.name or "",
         tuple(targets),
@@ -73,10 +81,18 @@ def holds_service_ip(endpoint_slice: EndpointSlice) -> bool:
     return headless == "false" or (headless is None and unnamed)
 
 
-def is_ready(conditions: Conditions | None) -> bool:
+def is_ready(conditions: Conditions) -> bool:
     """Ready unless said not to be, and never while terminating; `serving` plays no part."""
-    state = conditions or _READY
-    return state.ready is not False and state.terminating is not True
+    return conditions.ready is not False and conditions.terminating is not True
+
+
+def conditions_told(view: SliceView) -> str:
+    """One phrase about the slice and the conditions of its targets, the first TARGETS_TOLD of them by address."""
+    states = sorted((target.addresses[0], _state_of(target)) for target in view.targets)
+    told = [f"{address} {state}" for address, state in states[:TARGETS_TOLD]]
+    if len(states) > TARGETS_TOLD:
+        told.append(f"{len(states) - TARGETS_TOLD} more")
+    return f"{view.name}: {', '.join(told) or 'no endpoints'}"
 
 
 def ip_address(text: str) -> str | None:
@@ -133,6 +149,12 @@ def ready_urls(views: Iterable[SliceView], port_name: str) -> tuple[str, ...]:
         if port is not None:
             found.update(url(target.addresses[0], port) for target in view.targets if target.ready)
     return tuple(sorted(found))
+
+
+def _state_of(target: Target) -> str:
+    if target.ready:
+        return "Ready"
+    return "terminating" if target.terminating else "not Ready"
 
 
 def _is_ipv4(text: str) -> bool:

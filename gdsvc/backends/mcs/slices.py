@@ -70,7 +70,7 @@ class _Generation:
                 del self.services[where]
 
 
-class _Listing:
+class _Relist:
     """What a list has brought so far; which slices it has yet to bring; which Services it may change.
 
     Kept as the list comes in, in small steps, so that the swap has little to do.
@@ -93,7 +93,7 @@ class SliceCache:
         self._mode = mode
         self._hold_secs = hold_secs
         self._live = _Generation()
-        self._listing: _Listing | None = None  # while a list is being received
+        self._relist: _Relist | None = None  # while a list is being received
         self._held: dict[ServiceKey, _Held] = {}  # never of a Service with a Ready target
         self._deadlines: deque[tuple[float, ServiceKey]] = deque()  # in order, since all are held equally long
         self._once = Once()
@@ -159,37 +159,37 @@ class SliceCache:
 
     def init(self) -> None:
         """A list begins; one that was half read is forgotten."""
-        self._listing = _Listing(self._live)
+        self._relist = _Relist(self._live)
 
     def init_apply(self, endpoint_slice: EndpointSlice) -> None:
         """A slice of the list; not visible yet."""
-        listing = self._begun()
+        relist = self._begun()
         name = key_of(endpoint_slice.metadata)
         where, view = self._read(endpoint_slice)
         known = self._live.view(name)
         if known is not None and known == (where, view):
             where, view = known  # the same objects, which are not kept twice
         else:
-            listing.suspects.update(
+            relist.suspects.update(
                 service for service in (where, known and known[0]) if isinstance(service, ServiceKey)
             )
-        listing.missing.discard(name)
-        listing.generation.put(name, where, view)
+        relist.missing.discard(name)
+        relist.generation.put(name, where, view)
 
     def init_delete(self, endpoint_slice: EndpointSlice) -> None:
         """A slice of the list left before the list was whole."""
-        listing, name = self._begun(), key_of(endpoint_slice.metadata)
-        listing.generation.remove(name)
-        listing.missing.add(name)
+        relist, name = self._begun(), key_of(endpoint_slice.metadata)
+        relist.generation.remove(name)
+        relist.missing.add(name)
 
     def init_done(self) -> Services:
         """The list is whole: it replaces everything, also what was held. Compares only what may differ."""
-        listing = self._begun()
-        old, new = self._live, listing.generation
-        listing.suspects.update(filter(None, map(old.service, listing.missing)))
-        changed = {service for service in listing.suspects if old.services.get(service) != new.services.get(service)}
+        relist = self._begun()
+        old, new = self._live, relist.generation
+        relist.suspects.update(filter(None, map(old.service, relist.missing)))
+        changed = {service for service in relist.suspects if old.services.get(service) != new.services.get(service)}
         changed |= self._held.keys()
-        self._live, self._listing = new, None
+        self._live, self._relist = new, None
         self._held.clear()
         self._deadlines.clear()
         return frozenset(changed)
@@ -210,14 +210,14 @@ class SliceCache:
     def _touched(self, *views: tuple[ServiceKey, SliceView] | None) -> Services:
         """The Services of `views`, which an event has changed; a list that is being read may change them back."""
         touched = frozenset(service for service, _ in filter(None, views))
-        if self._listing is not None:
-            self._listing.suspects |= touched
+        if self._relist is not None:
+            self._relist.suspects |= touched
         return touched
 
-    def _begun(self) -> _Listing:
-        if self._listing is None:
-            self._listing = _Listing(self._live)
-        return self._listing
+    def _begun(self) -> _Relist:
+        if self._relist is None:
+            self._relist = _Relist(self._live)
+        return self._relist
 
     def _read(self, endpoint_slice: EndpointSlice) -> tuple[ServiceKey | Reason, SliceView | None]:
         where = place(endpoint_slice, self._mode)

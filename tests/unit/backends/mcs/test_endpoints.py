@@ -31,9 +31,18 @@ def test_readiness_is_ready_and_not_terminating_and_absence_is_no_obstacle(
     assert endpoints.is_ready(Conditions(ready, serving, terminating)) is ((ready, terminating) in READY)
 
 
-@pytest.mark.parametrize("conditions", [{"conditions": None}, {"conditions": {}}, {}])
+@pytest.mark.parametrize("conditions", [{"conditions": None}, {"conditions": {}}, {}, {"conditions": {"ready": None}}])
 def test_an_endpoint_without_conditions_is_ready(conditions: dict[str, Any]) -> None:
     assert view_of(made(endpoints=[{"addresses": ["10.0.0.1"], **conditions}])).targets[0].ready
+
+
+def test_the_conditions_of_a_slice_are_told_for_the_first_of_its_targets() -> None:
+    several = [endpoint("10.0.0.3", ready=False), endpoint("10.0.0.2", terminating=True), endpoint("10.0.0.1")]
+    told = "s: 10.0.0.1 Ready, 10.0.0.2 terminating, 10.0.0.3 not Ready"
+    assert endpoints.conditions_told(view_of(made(endpoints=several))) == told
+    assert endpoints.conditions_told(view_of(made())) == "s: no endpoints"
+    many = [endpoint(f"10.0.1.{number}") for number in range(250)]
+    assert endpoints.conditions_told(view_of(made(endpoints=many))).endswith(" Ready, 242 more")
 
 
 def test_a_target_is_ready_if_any_slice_says_so() -> None:
