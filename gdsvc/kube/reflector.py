@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import Final, Generic, Protocol, Self, TypeVar, assert_never
 
 from gdsvc import logs
-from gdsvc.kube import objects, watcher
+from gdsvc.kube import watcher
 from gdsvc.kube.backoff import Backoff
 from gdsvc.kube.client import Reply, Unreachable
 from gdsvc.kube.framing import STEP_BYTES, Decoder, Items, Lines, TooLarge
@@ -27,20 +27,37 @@ RELIST_JITTER: Final = 0.2  # of the interval, taken off: instances that started
 _log = logs.get(__name__)
 
 T = TypeVar("T", bound=KubeObject)
+T_contra = TypeVar("T_contra", bound=KubeObject, contravariant=True)
 
 
-class View(Protocol[T]):
-    """What a reflector tells. Every call is made on the event loop; one that raises makes the reflector list again."""
+class View(Protocol[T_contra]):
+    """What a reflector tells. Every call is made on the event loop; one that raises makes the reflector list again.
 
-    def swap(self, items: dict[objects.Key, T], cause: watcher.Cause) -> None:
-        """A whole list replaces everything told before."""
+    A list comes in piece by piece, so that a view may make what it needs of each piece while others wait: what it
+    builds aside is shown only once the list is done.
+    """
+
+    def init(self) -> None:
+        """A list begins; what was built aside is forgotten."""
         ...
 
-    def apply(self, item: T) -> None:
+    def init_apply(self, item: T_contra) -> None:
+        """An object of the list."""
+        ...
+
+    def init_delete(self, item: T_contra) -> None:
+        """An object left while the list was being received; it may never have been in it."""
+        ...
+
+    def init_done(self, cause: watcher.Cause) -> None:
+        """The list is whole: it replaces everything told before."""
+        ...
+
+    def apply(self, item: T_contra) -> None:
         """An object appeared or changed."""
         ...
 
-    def delete(self, item: T) -> None:
+    def delete(self, item: T_contra) -> None:
         """An object left."""
         ...
 
@@ -124,7 +141,6 @@ class Reflector(Generic[T]):
         self._watcher = Watcher(kind.decoder)
         self._freshness = Freshness()
         self._backoff = Backoff(self._timing.draw)
-        self._aside: dict[objects.Key, T] = {}
         self._cause: watcher.Cause = "first"
         self._relist_at = float("inf")
         self._silent_at = float("inf")
@@ -280,11 +296,12 @@ class Reflector(Generic[T]):
         for output in outputs:
             match output:
                 case watcher.Init(cause):
-                    self._aside, self._cause = {}, cause
+                    self._cause = cause
+                    self._view.init()
                 case watcher.InitApply(item):
-                    self._aside[objects.key_of(item.metadata)] = item
+                    self._view.init_apply(item)
                 case watcher.InitDelete(item):
-                    self._aside.pop(objects.key_of(item.metadata), None)
+                    self._view.init_delete(item)
                 case watcher.InitDone():
                     self._swap()
                 case watcher.Apply(item):
@@ -300,9 +317,8 @@ class Reflector(Generic[T]):
 
     def _swap(self) -> None:
         now = self._timing.now()
-        items, self._aside = self._aside, {}
         self._relist_at = now + self._relist_secs * (1 - RELIST_JITTER * self._timing.draw())
-        self._view.swap(items, self._cause)
+        self._view.init_done(self._cause)
         self.report.lists += 1
         self.report.synced_at = self.report.changed_at = now
         self._confirmed()

@@ -96,15 +96,25 @@ class Recorder:
 
     timing: ManualTiming
     items: dict[str, EndpointSlice] = field(default_factory=dict[str, EndpointSlice])
+    aside: dict[str, EndpointSlice] = field(default_factory=dict[str, EndpointSlice])
     told: list[str] = field(default_factory=list[str])
     failures: list[Failed] = field(default_factory=list[Failed])
     failed_at: list[float] = field(default_factory=list[float])
     completeness_at: list[tuple[float, bool]] = field(default_factory=list[tuple[float, bool]])
     raises: Exception | None = None  # at the next call
 
-    def swap(self, items: dict[objects.Key, EndpointSlice], cause: Cause) -> None:
+    def init(self) -> None:
+        self.aside = {}
+
+    def init_apply(self, item: EndpointSlice) -> None:
+        self.aside[item.metadata.name] = item
+
+    def init_delete(self, item: EndpointSlice) -> None:
+        self.aside.pop(item.metadata.name, None)
+
+    def init_done(self, cause: Cause) -> None:
         self._raise()
-        self.items = {name: item for (_, name), item in items.items()}
+        self.items, self.aside = self.aside, {}
         self.told.append(f"swap {cause} {' '.join(sorted(self.items))}".rstrip())
 
     def apply(self, item: EndpointSlice) -> None:
