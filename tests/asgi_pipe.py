@@ -17,6 +17,7 @@ class Pipe:
         self._flows = asyncio.Event()
         self._left = asyncio.Event()
         self._moved = asyncio.Event()
+        self._one_write = False
         self._asked = False
         self.waiting = False  # whether a write is not taken
         if not clogged:
@@ -31,6 +32,11 @@ class Pipe:
         self._flows.clear()
 
     def unclog(self) -> None:
+        self._flows.set()
+
+    def take_one(self) -> None:
+        """Takes the write that waits, and not the next."""
+        self._one_write = True
         self._flows.set()
 
     def read(self) -> bytes:
@@ -65,6 +71,9 @@ class Pipe:
         self.waiting = True
         self._moved.set()
         await self._flows.wait()
+        if self._one_write:
+            self._one_write = False
+            self._flows.clear()
         self.waiting = False
         self.parts.append(message["body"])
         self._moved.set()

@@ -23,13 +23,14 @@ class _View:
 
 
 class Snapshots:
-    """Gives out list bodies with their revisions and counts who is still writing which."""
+    """Gives out list bodies with their revisions and counts who is still writing which, and who waits for one."""
 
     def __init__(self, lists: Lists, changes: Fanout[EncodedEvent]) -> None:
         self._lists = lists
         self._changes = changes
         self._held: dict[tuple[Filter, int], _View] = {}
         self._held_bytes = 0
+        self.waiting = 0  # watchers that cannot start until a view is let go
         self._let_go = asyncio.Event()
 
     @property
@@ -71,7 +72,11 @@ class Snapshots:
             if usable:
                 return max(usable, key=lambda view: view.revision)
             self._let_go.clear()
-            await self._let_go.wait()
+            self.waiting += 1
+            try:
+                await self._let_go.wait()
+            finally:
+                self.waiting -= 1
 
     def _is_usable(self, view: _View) -> bool:
         return view.revision >= self._changes.oldest

@@ -27,7 +27,8 @@ KEEP_ALIVE_SECS: Final = 15.0
 # another: within two of these periods. Without this the kernel tries for a quarter of an hour.
 PEER_TIMEOUT_SECS: Final = 14.0
 STUCK_SECS: Final = 2 * KEEP_ALIVE_SECS  # a write that is not taken for so long has no reader
-TICK_SECS: Final = 1.0  # how often watchers are looked at for the two above
+VIEW_SECS: Final = 10.0  # for a whole view, where others wait for the memory that it takes
+TICK_SECS: Final = 1.0  # how often watchers are looked at for all of these
 LAST_WRITE_SECS: Final = 0.05  # that a write under way may still take when the service stops
 SPACING_SECS: Final = (
     60e-6  # between two writes, for each watcher: a write costs 15 us, so all take a quarter of a core
@@ -82,6 +83,7 @@ class _Watcher:
         self.resynced = False  # because it was behind, and not up to date since
         self.wrote_at = now
         self.writing_since: float | None = None
+        self.view_since: float | None = None  # while it is written a whole view
         self.waiting: asyncio.Future[None] | None = None
         self.task: asyncio.Task[object] | None = None
         self.cause: str | None = None
@@ -209,10 +211,12 @@ class Feed:
         self._shared.resyncs[cause] += 1
         async with self._snapshots.take(watcher.where) as (revision, body):
             watcher.revision = revision
+            watcher.view_since = asyncio.get_running_loop().time()
             line = self._events.id_line(revision, watcher.filter_hash)
             await self._send(watcher, send, b"%bevent: resync\n%bdata: " % (opening, line) + body[:PART_BYTES])
             for start in range(PART_BYTES, len(body), PART_BYTES):
                 await self._send_part(watcher, send, body[start : start + PART_BYTES])
+        watcher.view_since = None
         await self._send_part(watcher, send, b"\n\n")
 
     def _comment(self, watcher: _Watcher) -> bytes:
@@ -259,6 +263,8 @@ class Feed:
                 _cut(watcher, "stopping")
             elif watcher.writing_since is not None and now - watcher.writing_since > STUCK_SECS:
                 _cut(watcher, "stuck")
+            elif self._snapshots.waiting and watcher.view_since is not None and now - watcher.view_since > VIEW_SECS:
+                _cut(watcher, "slow")
             elif _is_quiet(watcher):
                 _wake(watcher)
         self._tick = loop.call_later(TICK_SECS, self._look_after) if self._watchers else None

@@ -12,6 +12,7 @@ from gdsvc.http.watch import (
     PART_BYTES,
     STUCK_SECS,
     TICK_SECS,
+    VIEW_SECS,
 )
 from gdsvc.pool_discovery.directory import EVERYTHING, Filter
 from tests.unit.http.watched_feed import EPOCH, JOURNAL, NOBODY, MovableLoop, Run, Stand, names
@@ -134,6 +135,32 @@ def test_a_reader_that_caught_up_may_fall_behind_again(run: Run) -> None:
         assert stand.watchers.resyncs["behind"] == 3
         assert not client.pipe.task.done()
         await stand.leave(client)
+
+    run(test)
+
+
+@pytest.mark.parametrize("others", [False, True])
+def test_a_reader_that_takes_a_view_slowly_is_given_up_where_others_wait_for_the_memory(
+    run: Run, monkeypatch: pytest.MonkeyPatch, others: bool
+) -> None:
+    monkeypatch.setattr("gdsvc.http.snapshots.HELD_BYTES", 1)
+
+    async def test(stand: Stand) -> None:
+        for name in "abcdefgh":
+            await stand.register(name, size=PART_BYTES)
+        slow = stand.connect(clogged=True)
+        await slow.pipe.moved()
+        others_too = [stand.connect(NOBODY)] if others else []
+        for number in range(int(VIEW_SECS / TICK_SECS) + 3):
+            if number % 4 == 0 and not slow.pipe.task.done():
+                slow.pipe.take_one()  # so it is not stuck
+            await stand.pass_time(TICK_SECS)
+        assert slow.pipe.task.done() is others
+        assert stand.watchers.closed["slow"] == others
+        for client in others_too:
+            await stand.settle()
+            assert names(client.read()) == ["resync"]
+        await stand.leave(*others_too, *([] if others else [slow]))
 
     run(test)
 

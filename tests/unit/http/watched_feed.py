@@ -77,12 +77,17 @@ class Stand:
         capabilities = ("x" * size,) if size else ()
         await self.store.register(PoolRegistration(PoolKey("s", "n", name), None, model, capabilities=capabilities))
 
+    def _is_at_rest(self) -> bool:
+        """Whether every watcher waits: for an event, for its reader, or for a view."""
+        active = sum(not _rests(watcher) for watcher in self.feed._watchers)
+        return active <= self.feed._snapshots.waiting
+
     async def settle(self) -> None:
         """Until all that is due has been done; what a list of more than 64 KB needs a thread for, too."""
         turns = 0
         while turns < 5:
             await asyncio.sleep(0 if self.feed._flush is None else 0.0005)
-            turns = turns + 1 if self.feed._flush is None and all(map(_rests, self.feed._watchers)) else 0
+            turns = turns + 1 if self.feed._flush is None and self._is_at_rest() else 0
 
     async def pass_time(self, seconds: float) -> None:
         """Puts the loop forward, tick by tick."""
