@@ -17,7 +17,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.memory import Memory
+from gdsvc.http.snapshots import HELD_BYTES
+from tests.e2e.memory import KEPT, Memory
+from tests.e2e.pipeline import register_all
 from tests.e2e.process import POLL_SECS, Serve, Service, Tell
 from tests.e2e.test_crowds import assert_a_fleet_lives, crowd, many_files
 from tests.e2e.test_watch import wait_for
@@ -113,6 +115,27 @@ def test_50_of_500_watchers_that_never_read_cost_little_memory_and_no_revision(s
             f"{memory.peak_growth() / 1e6:.1f} MB, {samples['gdsvc_watchers']:.0f} are left"
         )
         assert memory.peak_growth() < 50e6
+
+
+def test_views_that_are_not_read_are_bounded_and_keep_nobody_from_the_list(serve: Serve, tell: Tell) -> None:
+    service = serve(*LONG)
+    register_all(service.port, [registration(f"{number}", capabilities=["x" * 700]) for number in range(20_000)])
+    size = len(service.get("/pools").body)
+    memory = Memory(service)
+    with contextlib.ExitStack() as stack:
+        for number in range(50):  # each starts at a revision of its own
+            stack.enter_context(service.connect()).send(request_bytes("GET", "/pools/watch"))
+            service.post("/pools", pool(f"{number}", model="changed"))
+        wait_for(service, "gdsvc_watchers", 50)
+        asked_at = time.monotonic()
+        with Watcher(service.port) as watcher:
+            assert len(watcher.next().json()["pools"]) == 20_000
+        tell(
+            f"50 readers that do not read a list of {size / 1e6:.0f} MB: "
+            f"memory grew by {memory.peak_growth() / 1e6:.0f} MB; another had the list after {time.monotonic() - asked_at:.1f} s"
+        )
+        assert memory.peak_growth() < HELD_BYTES + 2 * size + KEPT, "not a view for each of them"
+    wait_for(service, "gdsvc_watchers", 0)
 
 
 def test_as_many_watchers_as_allowed_and_1000_idle_connections_never_delay_a_heartbeat(serve: Serve) -> None:

@@ -28,6 +28,7 @@ from tests.asgi_pipe import Pipe
 from tests.event_stream import Parser, View
 
 CHANGES = 10_000
+MOST_TURNS = 100_000  # of the loop, until what was published is written
 JOURNAL = 300  # short, so that it overflows often
 TTL = 15
 MODELS, REGIONS, SITES = ("m1", "m2", "m3", None), ("eu", "us", None), ("a", "b", "c")
@@ -80,10 +81,13 @@ class Server:
 
     async def settle(self) -> None:
         """Until every watcher has been written all there is, or its write is not taken."""
-        turns = 0
-        while turns < 3:  # a write that is taken goes on a turn later
+        settled = 0
+        for _ in range(MOST_TURNS):
             await asyncio.sleep(0)
-            turns = turns + 1 if self._is_settled() else 0
+            settled = settled + 1 if self._is_settled() else 0
+            if settled == 3:  # a write that is taken goes on a turn later
+                return
+        pytest.fail("the watchers do not come to rest")
 
 
 class Client:
