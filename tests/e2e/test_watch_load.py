@@ -132,7 +132,8 @@ def test_views_that_are_not_read_are_bounded_and_keep_nobody_from_the_list(serve
             assert len(watcher.next().json()["pools"]) == 20_000
         took, grew = time.monotonic() - asked_at, memory.peak_growth() / 1e6
         tell(
-            f"50 readers of a list of {size / 1e6:.0f} MB do not read: {grew:.0f} MB more; {took:.1f} s for another's list"
+            f"50 readers of a list of {size / 1e6:.0f} MB do not read: memory grew by {grew:.0f} MB, "
+            f"and another had the list after {took:.1f} s"
         )
         assert memory.peak_growth() < HELD_BYTES + 2 * size + KEPT, "not a view for each of them"
     wait_for(service, "gdsvc_watchers", 0)
