@@ -115,9 +115,9 @@ class Service:
         log.info("service.stopped")
 
     def _app(self, executor: ThreadPoolExecutor, make_way: Callable[[], None]) -> App:
-        epoch = secrets.token_hex(8)
-        pool_lists = Lists(self._pools, "pools", epoch, executor)
-        router_lists = Lists(self._routers, "routers", epoch, executor)
+        # To each its own epoch: an id or a tag of one says nothing about another.
+        pool_lists = Lists(self._pools, "pools", secrets.token_hex(8), executor)
+        router_lists = Lists(self._routers, "routers", secrets.token_hex(8), executor)
         meter = RequestMeter([*PATHS, "other"])
         pool_feed = Feed(self._pools.changes, pool_lists, pools.removal, self._watchers)
         router_feed = Feed(self._routers.changes, router_lists, routers.removal, self._watchers)
@@ -133,7 +133,7 @@ class Service:
             registry,
         )
         router_routes = routers.RouterRoutes(self._routers, router_lists, router_feed, self._bodies)
-        prometheus = PrometheusRoutes(self._pools, self._routers, epoch, executor)
+        prometheus = PrometheusRoutes(self._pools, self._routers, secrets.token_hex(8), executor)
         table = route_table(pool_routes, router_routes, health, OpenApiRoute(__version__), prometheus)
         return App(table, meter, make_way)
 
