@@ -14,5 +14,5 @@ class Effort(Struct, frozen=True):
 
 
 # Rounds are as short as a clock of 10 ms ticks allows: a burst of something else then spoils few of them.
-FULL = Effort(rounds=15, seconds=0.7, runs=3, share=1.0, calls=5_000)
+FULL = Effort(rounds=18, seconds=0.7, runs=5, share=1.0, calls=5_000)
 QUICK = Effort(rounds=1, seconds=0.7, runs=1, share=0.1, calls=1_000)

@@ -14,7 +14,7 @@ from gdsvc._pool_index import CHANGED, NEW, UNCHANGED
 from gdsvc.backends.leased import EXPIRY_SLICE, LeasedStore, OnChange, ignore
 from gdsvc.errors import Conflict, LimitReached
 from gdsvc.model import Lease, PoolKey, PoolListing, PoolRegistration, RouterReplica, sort_key
-from gdsvc.pool_discovery.conflicts import Payloads
+from gdsvc.pool_discovery.conflicts import SHOW_EVERY_SECS, Payloads
 from gdsvc.pool_discovery.directory import EVERYTHING, EncodedList, Filter
 from gdsvc.pool_discovery.explain import (
     Explanation,
@@ -136,6 +136,7 @@ class MemoryPoolStore(LeasedStore[PoolListing, PoolKey]):
 
     def _show_change(self, key: bytes, payloads: Payloads[_Shown], shown: _Shown, now: float) -> None:
         payloads.held = None
+        again = now - payloads.shown_at < SHOW_EVERY_SECS
         payloads.shown_at = now
         listed = self._index.find(key)
         if listed is None:  # it left while the payload was held back
@@ -146,7 +147,9 @@ class MemoryPoolStore(LeasedStore[PoolListing, PoolKey]):
         was, facets = Facets(listed.model, listed.region), shown.facets
         self._index.put(key, shown.encoded, facets.model, facets.region)
         self._fanout.publish(EncodedUpsert(key, shown.encoded, facets, was), len(shown.encoded))
-        self._history.record("changed", key, f"the payload changed ({difference(before, shown.encoded)})", shown.source)
+        # What differs takes longer to find than all the rest: not for each of many changes in a row.
+        cause = "the payload changed again" if again else f"the payload changed ({difference(before, shown.encoded)})"
+        self._history.record("changed", key, cause, shown.source)
         self._tell("changed", key)
 
     def _show_due(self, now: float) -> float:

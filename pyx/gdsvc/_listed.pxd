@@ -21,6 +21,10 @@ cdef class Listed(LeaseEntry):
     cdef unsigned char heard_from[ADDRESS]  # who sent the last of them; zeros where that is not known
 
 
+cdef int note_beat(Listed listed, str source) except -1
+cdef bint matches(Listed listed, frozenset sites, frozenset models, frozenset regions) except -1
+
+
 cdef class BodyTable:
     cdef uintptr_t *slots
     cdef size_t mask

@@ -6,14 +6,22 @@ The table of keys owns the listings; that of bodies borrows them.
 cimport cython
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
 from cpython.ref cimport Py_DECREF, Py_INCREF, PyObject
-from libc.stdint cimport uint32_t, uint64_t, uintptr_t
+from libc.stdint cimport UINT32_MAX, uint32_t, uint64_t, uintptr_t
 from libc.stdlib cimport calloc, free
-from libc.string cimport memcmp, memcpy
+from libc.string cimport memchr, memcmp, memcpy, memset
 
 from gdsvc._lease_heap cimport LeaseEntry
 
 cdef extern from "Python.h":
+    const char *PyUnicode_AsUTF8(object text) except NULL
     Py_ssize_t PyObject_Hash(PyObject *key) noexcept  # of bytes: kept in the object, never fails
+
+cdef extern from "<arpa/inet.h>":
+    int AF_INET
+    int AF_INET6
+    int inet_pton(int family, const char *text, void *address) noexcept
+
+cdef const unsigned char *MAPPED = b"\0\0\0\0\0\0\0\0\0\0\xff\xff"  # what an IPv4 address begins with as IPv6
 
 cdef enum:
     FEWEST_SLOTS = 64
@@ -29,6 +37,38 @@ cdef class Listed(LeaseEntry):
         """The IPv6 address (16 bytes) of the last registration or renewal; None where it is not known."""
         cdef bytes address = self.heard_from[:ADDRESS]
         return address if any(address) else None
+
+
+cdef int note_beat(Listed listed, str source) except -1:
+    """Notes that a registration came, and from where."""
+    cdef const char *text
+    if listed.beats < UINT32_MAX:
+        listed.beats += 1
+    if source is not None:
+        text = PyUnicode_AsUTF8(source)
+        if inet_pton(AF_INET, text, &listed.heard_from[12]) == 1:
+            memcpy(listed.heard_from, MAPPED, 12)
+            return 0
+        if inet_pton(AF_INET6, text, listed.heard_from) == 1:
+            return 0
+    memset(listed.heard_from, 0, ADDRESS)
+    return 0
+
+
+cdef bint matches(Listed listed, frozenset sites, frozenset models, frozenset regions) except -1:
+    cdef char *key
+    cdef void *end
+    if models is not None and listed.model not in models:
+        return False
+    if regions is not None and listed.region not in regions:
+        return False
+    if sites is not None:
+        key = PyBytes_AS_STRING(<bytes> listed.item)
+        end = memchr(key, 0, PyBytes_GET_SIZE(<bytes> listed.item))
+        if end == NULL:
+            return <bytes> listed.item in sites
+        return key[:<char *> end - key] in sites
+    return True
 
 
 @cython.final
@@ -105,7 +145,7 @@ cdef class BodyTable:
 
 @cython.final
 cdef class KeyTable:
-    """Finds listings by key: open addressing, with half a hash in each slot so that a miss looks at no other listing."""
+    """Finds listings by key: open addressing, with half a hash in each slot, so that a miss looks at no listing."""
 
     def __cinit__(self):
         self.slots = <KeySlot *> calloc(FEWEST_SLOTS, sizeof(KeySlot))

@@ -10,20 +10,11 @@ cimport cython
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
 from cpython.list cimport PyList_GET_SIZE, PyList_Insert
 from cpython.ref cimport PyObject
-from libc.stdint cimport UINT32_MAX
-from libc.string cimport memchr, memcmp, memcpy, memset
+from libc.string cimport memcmp, memcpy
 
 from gdsvc._lease_heap cimport LeaseHeap
 from gdsvc._list_parts cimport ListParts
-from gdsvc._listed cimport ADDRESS, DIGEST, BodyTable, KeyTable, Listed
-
-cdef extern from "Python.h":
-    const char *PyUnicode_AsUTF8(object text) except NULL
-
-cdef extern from "<arpa/inet.h>":
-    int AF_INET
-    int AF_INET6
-    int inet_pton(int family, const char *text, void *address) noexcept
+from gdsvc._listed cimport DIGEST, BodyTable, KeyTable, Listed, matches, note_beat
 
 UNCHANGED = 0
 CHANGED = 1
@@ -34,9 +25,6 @@ cdef enum:
     LARGEST_CHUNK = 256  # beyond which it is split
     SPARE_GONE = 1024
     SPARE_VALUES = 1024
-
-
-cdef const unsigned char *MAPPED = b"\0\0\0\0\0\0\0\0\0\0\xff\xff"  # what an IPv4 address begins with as IPv6
 
 
 cdef object _key_of(Listed listed):
@@ -135,7 +123,7 @@ cdef class PoolIndex:
         if found == NULL:
             return False
         self._leases.renew(<Listed> found, now, ttl)
-        _heard(<Listed> found, source)
+        note_beat(<Listed> found, source)
         self.renewed += 1
         return True
 
@@ -153,7 +141,7 @@ cdef class PoolIndex:
         if body is not None:
             self._remember(listed, body)
         self._leases.renew(listed, now, ttl)
-        _heard(listed, source)
+        note_beat(listed, source)
 
     def put(self, bytes key not None, bytes encoded not None, str model=None, str region=None) -> int:
         """Shows `encoded` under `key`; a new key has no lease until `beat`. Returns NEW, CHANGED or UNCHANGED."""
@@ -241,7 +229,7 @@ cdef class PoolIndex:
         made.reserve(self._by_key.used)
         for chunk in self._chunks:
             for listed in (<_Chunk> chunk).members:
-                if _matches(<Listed> listed, sites, models, regions):
+                if matches(<Listed> listed, sites, models, regions):
                     made.add((<Listed> listed).encoded, 0, PyBytes_GET_SIZE((<Listed> listed).encoded))
         return made
 
@@ -401,39 +389,8 @@ cdef class PoolIndex:
         listed.gone = True
         listed.encoded = None
         self._fresh_gone += 1
-        if self._fresh_gone > SPARE_GONE + <Py_ssize_t> self._by_key.used:  # pools may come and go for days without one list
+        # Pools may come and go for days without one list.
+        if self._fresh_gone > SPARE_GONE + <Py_ssize_t> self._by_key.used:
             self._fresh = [item for item in self._fresh if not (<Listed> item).gone]
             self._fresh_gone = 0
         return 0
-
-
-cdef int _heard(Listed listed, str source) except -1:
-    """Notes that a registration came, and from where."""
-    cdef const char *text
-    if listed.beats < UINT32_MAX:
-        listed.beats += 1
-    if source is not None:
-        text = PyUnicode_AsUTF8(source)
-        if inet_pton(AF_INET, text, &listed.heard_from[12]) == 1:
-            memcpy(listed.heard_from, MAPPED, 12)
-            return 0
-        if inet_pton(AF_INET6, text, listed.heard_from) == 1:
-            return 0
-    memset(listed.heard_from, 0, ADDRESS)
-    return 0
-
-
-cdef bint _matches(Listed listed, frozenset sites, frozenset models, frozenset regions) except -1:
-    cdef char *key
-    cdef void *end
-    if models is not None and listed.model not in models:
-        return False
-    if regions is not None and listed.region not in regions:
-        return False
-    if sites is not None:
-        key = PyBytes_AS_STRING(<bytes> listed.item)
-        end = memchr(key, 0, PyBytes_GET_SIZE(<bytes> listed.item))
-        if end == NULL:
-            return <bytes> listed.item in sites
-        return key[:<char *> end - key] in sites
-    return True

@@ -1,6 +1,7 @@
 """The client's directories as a backend: of a service in another process, on real sockets, on the test's own clock."""
 
 import asyncio
+import signal
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Iterator
@@ -41,7 +42,7 @@ class Driven:
 def driven_services() -> Iterator[Driven]:
     """Ends the process, which must have had nothing to complain of."""
     process = subprocess.Popen(
-        [sys.executable, "-W", "error", str(PROGRAM)],
+        [sys.executable, "-W", "error", "-X", "faulthandler", str(PROGRAM)],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -54,9 +55,8 @@ def driven_services() -> Iterator[Driven]:
         try:
             _, complaints = process.communicate(timeout=PATIENCE_SECS)
         except subprocess.TimeoutExpired:
-            process.kill()
-            process.communicate()
-            raise
+            process.send_signal(signal.SIGABRT)  # on which it says where it is
+            _, complaints = process.communicate()
     assert not complaints, complaints
     assert process.returncode == 0
 
