@@ -2,7 +2,8 @@
 
 import asyncio
 import inspect
-from collections.abc import Callable
+import signal
+from collections.abc import Callable, Iterator
 
 import hypothesis
 import pytest
@@ -38,3 +39,11 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     with asyncio.Runner(loop_factory=LOOPS[str(pyfuncitem.callspec.params["loop_name"])]) as runner:
         runner.run(pyfuncitem.obj(**arguments))
     return True
+
+
+@pytest.fixture
+def hangups() -> Iterator[None]:
+    """Hangups are heard, and end what is started, even where they are switched off for all of the tests, by nohup say."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGHUP, before)

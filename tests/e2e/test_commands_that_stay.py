@@ -4,7 +4,6 @@ import json
 import re
 import signal
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -136,14 +135,6 @@ def test_a_registered_pool_outlives_its_lease_and_is_left_to_it_at_the_end(serve
         assert service.names() == ["mine"]
     samples = service.samples()
     assert samples["gdsvc_expired_total"] == samples['gdsvc_registrations_total{outcome="changed"}'] == 0
-
-
-@pytest.fixture
-def hangups() -> Iterator[None]:
-    """Hangups end what is started, even where they were switched off for all of the tests, by nohup say."""
-    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
-    yield
-    signal.signal(signal.SIGHUP, before)
 
 
 @pytest.mark.usefixtures("hangups")

@@ -25,6 +25,7 @@ def test_work_that_ends_by_itself_is_done() -> None:
     assert asyncio.run(run_until_told(nothing())) is Ending.DONE
 
 
+@pytest.mark.usefixtures("hangups")
 @pytest.mark.parametrize("number", SIGNALS)
 def test_a_signal_ends_the_work_after_it_cleaned_up(number: signal.Signals) -> None:
     async def told() -> Ending:
