@@ -43,7 +43,7 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
 
 @pytest.fixture
 def hangups() -> Iterator[None]:
-    """Hangups are heard, and end what is started, even where they are switched off for all of the tests, by nohup say."""
+    """Hangups are heard, and end what is started, even where nohup has switched them off for all of the tests."""
     before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
     yield
     signal.signal(signal.SIGHUP, before)

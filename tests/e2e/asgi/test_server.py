@@ -29,11 +29,12 @@ async def hello(scope: Scope, receive: Receive, send: Send) -> None:
 def option_of_peer(caller: socket.socket, option: int) -> int:
     """A TCP option of the other end of `caller`, which is in this process too."""
     for descriptor in list(Path("/proc/self/fd").iterdir()):
-        if "socket:" not in os.readlink(descriptor):
-            continue
-        with contextlib.suppress(OSError), socket.socket(fileno=os.dup(int(descriptor.name))) as held:
-            if held.getpeername() == caller.getsockname():  # an OSError where it is not connected
-                return held.getsockopt(socket.IPPROTO_TCP, option)
+        with contextlib.suppress(OSError):  # it is gone, or not connected
+            if not str(descriptor.readlink()).startswith("socket:"):
+                continue
+            with socket.socket(fileno=os.dup(int(descriptor.name))) as held:
+                if held.getpeername() == caller.getsockname():
+                    return held.getsockopt(socket.IPPROTO_TCP, option)
     raise AssertionError("the other end is not in this process")
 
 
