@@ -123,6 +123,7 @@ class Heart(threading.Thread):
         self.join()
 
 
+@pytest.mark.load
 def test_100_000_pools_register_are_listed_and_expire_at_once_without_delaying_a_heartbeat(
     serve: Serve, tell: Tell
 ) -> None:
