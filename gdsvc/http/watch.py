@@ -30,9 +30,7 @@ STUCK_SECS: Final = 2 * KEEP_ALIVE_SECS  # a write that is not taken for so long
 VIEW_SECS: Final = 10.0  # for a whole view, where others wait for the memory that it takes
 TICK_SECS: Final = 1.0  # how often watchers are looked at for all of these
 LAST_WRITE_SECS: Final = 0.05  # that a write under way may still take when the service stops
-SPACING_SECS: Final = (
-    60e-6  # between two writes, for each watcher: a write costs 15 us, so all take a quarter of a core
-)
+SPACING_SECS: Final = 60e-6  # between two rounds of writes, for each watcher: a write costs 15 us, a quarter of a core
 PART_BYTES: Final = 64 * 1024  # of one send; granian holds four of them for a reader that does not read
 LEAST_RETRY_MS: Final = 500
 RETRY_SPREAD_MS: Final = 5_000  # over which watchers of a service that restarts come back,
@@ -74,7 +72,7 @@ class Watchers:
 
 
 class _Watcher:
-    """Where one watcher is. `waiting` is set while it has all there is, `since` while a write of it is not taken."""
+    """Where one watcher is. `waiting` is set while it has all there is, `writing_since` while a write is not taken."""
 
     def __init__(self, where: Filter, now: float) -> None:
         self.where = where

@@ -88,7 +88,7 @@ def test_a_silent_pool_is_listed_just_before_its_lease_ends_and_gone_just_after(
 
 def test_a_renewal_moves_the_end_of_the_lease(service: Service) -> None:
     beat(service, "renewed")
-    time.sleep(LEASE_SECS * 0.6)
+    time.sleep(LEASE_SECS * 0.6)  # the service's own clock: what is measured is time
     beaten = beat(service, "renewed")
     seen = looks(service, beaten[1] + LEASE_SECS + LATE_SECS, lambda look: "renewed" not in look.names)
     assert_leaves_at_its_lease(service, "renewed", beaten, seen)

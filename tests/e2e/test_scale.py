@@ -136,7 +136,7 @@ def test_100_000_pools_register_are_listed_and_expire_at_once_without_delaying_a
     heart = Heart(service)
     heart.start()
     try:
-        time.sleep(1.0)
+        time.sleep(1.0)  # of heartbeats without load, to compare with
         calm = list(heart.took)
         service.send_signal(signal.SIGUSR1)  # as if suspended for longer than is forgiven: every lease has ended
         jumped_at = time.monotonic()
