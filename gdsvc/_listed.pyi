@@ -2,6 +2,8 @@ from typing import final
 
 from gdsvc._lease_heap import LeaseEntry
 
+__pyx_capi__: dict[str, object]  # Cython's, for the modules that cimport note_beat and matches
+
 @final
 class Listed(LeaseEntry):
     @property
