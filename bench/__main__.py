@@ -98,8 +98,8 @@ def _minima(scenario: str, figures: Sequence[Figure], effort: Effort, cores: Cor
 
 def _method(effort: Effort) -> str:
     return (
-        f"trips: minima of {effort.rounds} rounds of {effort.seconds} s, servers in turn on one core, "
-        "wrk -t1 -c64 on another; "
+        f"trips: minima of {effort.rounds} rounds of {effort.seconds} s over {effort.sittings} fresh starts, "
+        "servers in turn on one core, wrk -t1 -c64 on another; "
         f"in process: minima of {effort.runs} fresh runs at {effort.share:.0%} of the size named; "
         f"instructions: callgrind, {effort.calls:,} calls"
     )

@@ -1,12 +1,14 @@
 """The composition root: reads the settings, builds the parts, wires them, runs them on uvloop, stops them in order."""
 
 import asyncio
+import gc
 import os
 import secrets
 import signal
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import UTC, datetime
 from typing import Final, NoReturn
 
@@ -18,8 +20,8 @@ from gdsvc.asgi.bodies import Bodies
 from gdsvc.asgi.connections import connections_to
 from gdsvc.asgi.scheduling import BatchWhileBusy
 from gdsvc.asgi.server import ListenFailed, Server, ServerEnded, Tls, raise_file_limit, slots_for
-from gdsvc.backends.memory import MemoryPoolStore, MemoryReplicaStore
 from gdsvc.backends.pulse import Pulse
+from gdsvc.errors import GdsvcError
 from gdsvc.http import pools, routers
 from gdsvc.http.app import App
 from gdsvc.http.health import HealthRoutes
@@ -28,7 +30,8 @@ from gdsvc.http.openapi import OpenApiRoute
 from gdsvc.http.prometheus import PrometheusRoutes
 from gdsvc.http.routes import PATHS, route_table
 from gdsvc.http.watch import PEER_TIMEOUT_SECS, Feed, Watchers, readings
-from gdsvc.model import Lease, RouterReplica
+from gdsvc.modes.discovery import Discovery
+from gdsvc.modes.registrations import Registrations
 from gdsvc.pool_discovery.changes import ChangeLog
 from gdsvc.pool_discovery.lease_clock import LeaseClock
 from gdsvc.pool_discovery.watch import Completeness
@@ -50,10 +53,14 @@ def serve(argv: Sequence[str], prog: str) -> int:
     logs.configure(settings.log_level, settings.log_format)
     try:
         uvloop.run(Service(settings).run())
-    except (ListenFailed, ServerEnded) as error:
+    except (ListenFailed, ServerEnded, CannotStart) as error:
         sys.stderr.write(f"{prog}: {error}\n")
         return 1
     return 0
+
+
+class CannotStart(Exception):
+    """What the mode needs from outside cannot be had."""
 
 
 class Service:
@@ -67,18 +74,15 @@ class Service:
         self._started_at = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
         self._port = settings.listen_port
         self._slots = slots_for(settings.max_watchers, raise_file_limit())
-        lease = Lease(settings.heartbeat_interval_secs, settings.lease_duration_secs)
         self._changes = ChangeLog()
         self._bodies = Bodies(settings.max_body_bytes)
         self._watchers = Watchers(settings.max_watchers)
         self._feeds: tuple[Feed, ...] = ()
-        self._clock = LeaseClock(lease.lease_duration_secs, on_stall=_tell_stall)
-        self._pools = MemoryPoolStore(lease, self._clock, self._started_at, self._changes, max_pools=settings.max_pools)
-        routers = [RouterReplica(router_id, url) for router_id, url in settings.routers]
-        self._routers = MemoryReplicaStore(lease, self._clock, self._started_at, self._changes, routers)
+        self._clock = LeaseClock(settings.lease_duration_secs, on_stall=_tell_stall)
+        self._discovery = _discovery(settings, self._clock, self._started_at, self._changes)
 
     async def run(self) -> None:
-        """Serves until SIGTERM or SIGINT. Raises ListenFailed, ServerEnded."""
+        """Serves until SIGTERM or SIGINT. Raises ListenFailed, ServerEnded, CannotStart."""
         loop = asyncio.get_running_loop()
         loop.add_signal_handler(signal.SIGTERM, self._ask_to_stop, NOTICE_SECS)
         loop.add_signal_handler(signal.SIGINT, self._ask_to_stop, 0.0)
@@ -98,8 +102,11 @@ class Service:
                 grace=0.0,
                 peer_timeout=PEER_TIMEOUT_SECS,
             )
-            pulse = Pulse(self._clock, (self._pools, self._routers, self._changes, self._bodies))
-            async with server, pulse, batching:
+            pulse = Pulse(self._clock, (*self._discovery.advancing, self._changes, self._bodies))
+            async with self._found_out(), server, pulse, batching:
+                # What is loaded by now stays: a full collection need not look at it, which would hold the loop.
+                gc.collect()
+                gc.freeze()
                 self._port = server.port
                 log.info(
                     "service.listening",
@@ -114,43 +121,52 @@ class Service:
                 await self._drain(server)
         log.info("service.stopped")
 
+    @asynccontextmanager
+    async def _found_out(self) -> AsyncGenerator[None]:
+        """The discovery, running."""
+        async with AsyncExitStack() as stack:
+            try:
+                await stack.enter_async_context(self._discovery.running())
+            except GdsvcError as error:
+                raise CannotStart(str(error)) from None
+            yield
+
     def _app(self, executor: ThreadPoolExecutor, make_way: Callable[[], None]) -> App:
+        found = self._discovery
         # To each its own epoch: an id or a tag of one says nothing about another.
-        pool_lists = Lists(self._pools, "pools", secrets.token_hex(8), executor)
-        router_lists = Lists(self._routers, "routers", secrets.token_hex(8), executor)
+        pool_lists = Lists(found.pools, "pools", secrets.token_hex(8), executor)
+        router_lists = Lists(found.routers, "routers", secrets.token_hex(8), executor)
         meter = RequestMeter([*PATHS, "other"])
-        pool_feed = Feed(self._pools.changes, pool_lists, pools.removal, self._watchers)
-        router_feed = Feed(self._routers.changes, router_lists, routers.removal, self._watchers)
+        pool_feed = Feed(found.pools.changes, pool_lists, pools.removal, self._watchers)
+        router_feed = Feed(found.routers.changes, router_lists, routers.removal, self._watchers)
         self._feeds = (pool_feed, router_feed)
-        pool_routes = pools.PoolRoutes(self._pools, self._pools, pool_lists, pool_feed, self._bodies)
+        pool_routes = pools.PoolRoutes(found.pool_registrar, found.pools, pool_lists, pool_feed, self._bodies)
         readers = [lambda: self._readings(pool_routes, pool_lists), lambda: readings(self._watchers, self._feeds)]
         registry = metrics.registry(readers, meter)
         health = HealthRoutes(
             __version__,
             self._started_at,
             self._not_ready,
-            {"pools": self._pools, "routers": self._routers},
+            {"pools": found.pools, "routers": found.routers},
             registry,
         )
-        router_routes = routers.RouterRoutes(self._routers, router_lists, router_feed, self._bodies)
-        prometheus = PrometheusRoutes(self._pools, self._routers, secrets.token_hex(8), executor)
+        router_routes = routers.RouterRoutes(found.replica_registrar, router_lists, router_feed, self._bodies)
+        prometheus = PrometheusRoutes(found.pools, found.routers, secrets.token_hex(8), executor)
         table = route_table(pool_routes, router_routes, health, OpenApiRoute(__version__), prometheus)
         return App(table, meter, make_way)
 
     def _readings(self, routes: pools.PoolRoutes, lists: Lists) -> Iterator[metrics.Reading]:
-        store = self._pools
-        yield metrics.POOLS, len(store.index)
-        yield metrics.ROUTERS, len(self._routers.index)
-        yield metrics.REVISION, store.index.revision
-        yield metrics.COMPLETE, store.completeness is Completeness.EXACT
-        yield metrics.REGISTRATIONS, store.new, "new"
-        yield metrics.REGISTRATIONS, store.changed, "changed"
-        yield metrics.REGISTRATIONS, store.index.renewed, "renewed"
+        found = self._discovery
+        yield metrics.POOLS, len(found.pools.index)
+        yield metrics.ROUTERS, len(found.routers.index)
+        yield metrics.REVISION, found.pools.index.revision
+        yield metrics.COMPLETE, found.pools.completeness is Completeness.EXACT
+        sources = {source.name: source for source in (*found.pools.sources(), *found.routers.sources())}
+        for name, source in sources.items():
+            yield metrics.SOURCE_COMPLETE, source.complete, name
+        yield from found.readings()
         yield metrics.REGISTRATIONS, routes.rejected, "rejected"
-        yield metrics.EXPIRED, store.index.expired
-        yield metrics.DEREGISTERED, store.deregistered
-        yield metrics.CONFLICTS, store.conflicts
-        yield metrics.POOL_ENCODINGS, store.index.encodings
+        yield metrics.POOL_ENCODINGS, found.pools.index.encodings
         for coding, count in lists.encodings.items():
             yield metrics.LIST_ENCODINGS, count, coding
         yield metrics.STALLS, self._clock.stalls
@@ -159,7 +175,7 @@ class Service:
         yield metrics.CONNECTION_SLOTS, self._slots
 
     def _not_ready(self) -> tuple[str, ...]:
-        return ("shutting down",) if self._draining else ()
+        return ("shutting down",) if self._draining else self._discovery.not_ready()
 
     def _ask_to_stop(self, notice_secs: float) -> None:
         if self._stop_asked.is_set():
@@ -190,6 +206,14 @@ class Service:
         if not await server.drain(self._notice_secs, grace):
             log.warning("service.killed", reason="requests were still in hand when the grace period ended")
             _exit_hard()
+
+
+def _discovery(settings: Settings, clock: LeaseClock, started_at: str, changes: ChangeLog) -> Discovery:
+    if settings.clusters is None:
+        return Registrations(settings, clock, started_at, changes)
+    from gdsvc.modes.clusters import Clusters  # noqa: PLC0415  it takes seconds to load
+
+    return Clusters(settings, settings.clusters, clock, started_at, changes)
 
 
 def _exit_hard() -> NoReturn:

@@ -30,6 +30,10 @@ class Conflict(GdsvcError):
     """The request contradicts something that outranks it, such as a router given on the command line."""
 
 
+class NotOffered(GdsvcError):
+    """What the request asks for is not offered in the mode that the operator has chosen."""
+
+
 class TryLater(GdsvcError):
     """Not now; trying again after `retry_after_secs` may work."""
 

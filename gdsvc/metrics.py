@@ -24,7 +24,7 @@ class Family(Struct, frozen=True):
     label: str | None = None
 
 
-POOLS = Family("gauge", "gdsvc_pools", "Pools whose lease holds.")
+POOLS = Family("gauge", "gdsvc_pools", "Pools listed.")
 ROUTERS = Family("gauge", "gdsvc_routers", "Router replicas listed.")
 REVISION = Family("gauge", "gdsvc_revision", "Revision of the pool list; starts anew with the process.")
 COMPLETE = Family("gauge", "gdsvc_complete", "1 where the pool list is complete, else 0.")
@@ -40,6 +40,17 @@ STALLS = Family("counter", "gdsvc_stalls", "Times the service could not receive 
 STALLED_SECONDS = Family("counter", "gdsvc_stalled_seconds", "Seconds in which the service could not receive.")
 CONNECTIONS = Family("gauge", "gdsvc_connections", "Open client connections, idle ones included.")
 CONNECTION_SLOTS = Family("gauge", "gdsvc_connection_slots", "Client connections that are served at once.")
+SOURCE_COMPLETE = Family(
+    "gauge", "gdsvc_source_complete", "1 where what is known from this source is complete, else 0.", "source"
+)
+SOURCE_SILENT = Family(
+    "gauge",
+    "gdsvc_source_silent_seconds",
+    "Seconds since the last whole list or change event came from this source; a quiet cluster has none for long.",
+    "source",
+)
+WATCH_ERRORS = Family("counter", "gdsvc_watch_errors", "Errors of the watch of Kubernetes.", "kind")
+RELISTS = Family("counter", "gdsvc_relists", "Whole lists taken in from Kubernetes, the first included.", "cause")
 WATCHERS = Family("gauge", "gdsvc_watchers", "Watch streams that are open.")
 WATCH_EVENTS = Family("counter", "gdsvc_watch_events", "Changes written to watchers, each counted for each of them.")
 WATCH_EVENT_ENCODINGS = Family(

@@ -11,11 +11,11 @@ from msgspec import Struct
 from gdsvc import model
 from gdsvc._listed import Listed
 from gdsvc._pool_index import CHANGED, NEW, UNCHANGED
-from gdsvc.backends.leased import EXPIRY_SLICE, LeasedStore, OnChange, ignore
+from gdsvc.backends.indexed import POOLS, ROUTERS, OnChange, ignore
+from gdsvc.backends.leased import EXPIRY_SLICE, LeasedStore
 from gdsvc.errors import Conflict, LimitReached
 from gdsvc.model import Lease, PoolKey, PoolListing, PoolRegistration, RouterReplica, sort_key
 from gdsvc.pool_discovery.conflicts import SHOW_EVERY_SECS, Payloads
-from gdsvc.pool_discovery.directory import EVERYTHING, EncodedList, Filter
 from gdsvc.pool_discovery.explain import (
     Explanation,
     History,
@@ -50,22 +50,16 @@ class MemoryPoolStore(LeasedStore[PoolListing, PoolKey]):
         max_pools: int | None = None,
         unix_now: Callable[[], float] = time.time,
     ) -> None:
-        super().__init__("pool", lease, clock, started_at, on_change)
+        super().__init__(POOLS, lease, clock, started_at, on_change)
         self._history = History(unix_now)
         self._max_pools = max_pools
         self._payloads: OrderedDict[bytes, Payloads[_Shown]] = OrderedDict()  # of keys that changed within a lease
         self._show_at: list[tuple[float, bytes]] = []  # a heap: when a key that was held back is to be shown
 
-    def _decode(self, encoded: bytes) -> PoolListing:
-        return model.decode_listing(encoded)
-
-    def _key(self, key: bytes) -> PoolKey:
-        return model.key_of(key)
-
-    def encoded(self, where: Filter = EVERYTHING) -> EncodedList:
-        """The pools that match, encoded."""
-        sites = None if where.site_ids is None else frozenset(site.encode() for site in where.site_ids)
-        return self._index.parts(sites, where.models, where.regions)
+    def registered(self, key: PoolKey) -> PoolListing | None:
+        """The listing that the registration of `key` gives; None where none holds."""
+        encoded = self._index.encoding(sort_key(key))
+        return None if encoded is None else model.decode_listing(encoded)
 
     def explain(self, key: PoolKey) -> Explanation | None:
         """Why `key` is listed or not; None where nothing is known of it."""
@@ -138,15 +132,10 @@ class MemoryPoolStore(LeasedStore[PoolListing, PoolKey]):
         payloads.held = None
         again = now - payloads.shown_at < SHOW_EVERY_SECS
         payloads.shown_at = now
-        listed = self._index.find(key)
-        if listed is None:  # it left while the payload was held back
+        before = self._index.encoding(key)
+        if before is None or before == shown.encoded:  # None: it left while the payload was held back
             return
-        before = self._index.encoding(key) or b"{}"
-        if before == shown.encoded:
-            return
-        was, facets = Facets(listed.model, listed.region), shown.facets
-        self._index.put(key, shown.encoded, facets.model, facets.region)
-        self._fanout.publish(EncodedUpsert(key, shown.encoded, facets, was), len(shown.encoded))
+        self._put(key, shown.encoded, shown.facets)
         # What differs takes longer to find than all the rest: not for each of many changes in a row.
         cause = "the payload changed again" if again else f"the payload changed ({difference(before, shown.encoded)})"
         self._history.record("changed", key, cause, shown.source)
@@ -185,21 +174,11 @@ class MemoryReplicaStore(LeasedStore[RouterReplica, str]):
         on_change: OnChange = ignore,
         fixed: Iterable[RouterReplica] = (),
     ) -> None:
-        super().__init__("router", lease, clock, started_at, on_change)
+        super().__init__(ROUTERS, lease, clock, started_at, on_change)
         replicas = {router.id: router for router in fixed}
         self._fixed = frozenset(replicas)
         for router in replicas.values():
             self._put(router.id.encode(), model.encode(router))
-
-    def _decode(self, encoded: bytes) -> RouterReplica:
-        return model.decode_router(encoded)
-
-    def _key(self, key: bytes) -> str:
-        return key.decode()
-
-    def encoded(self, where: Filter = EVERYTHING) -> EncodedList:
-        """All replicas, encoded: there is nothing to filter them by."""
-        return self._index.parts()
 
     async def register(self, payload: RouterReplica, body: bytes | None = None, source: str | None = None) -> Lease:
         """Registers, changes or renews a replica. Raises Conflict for a fixed id."""
@@ -218,13 +197,6 @@ class MemoryReplicaStore(LeasedStore[RouterReplica, str]):
         """Takes the replica out at once. Raises Conflict for a fixed id."""
         self._refuse_fixed(key)
         return self._deregister(key.encode(), source)
-
-    def _put(self, key: bytes, encoded: bytes) -> int:
-        was = None if self._index.find(key) is None else Facets()
-        outcome = self._index.put(key, encoded)
-        if outcome != UNCHANGED:
-            self._fanout.publish(EncodedUpsert(key, encoded, Facets(), was), len(encoded))
-        return outcome
 
     def _refuse_fixed(self, router_id: str) -> None:
         if router_id in self._fixed:

@@ -9,6 +9,7 @@ from prometheus_client import CollectorRegistry
 from gdsvc import metrics
 from gdsvc.asgi.responses import Response
 from gdsvc.asgi.types import Receive, Scope, header
+from gdsvc.errors import Unavailable
 from gdsvc.pool_discovery.directory import EncodedDirectory, Source
 from gdsvc.pool_discovery.watch import Completeness
 
@@ -21,7 +22,7 @@ class Ready(msgspec.Struct):
 
 
 class DirectoryHealth(msgspec.Struct):
-    """What one directory knows and from where."""
+    """What one directory knows and from where; before the first sync nothing, of revision 0."""
 
     complete: bool
     revision: int
@@ -86,5 +87,8 @@ class HealthRoutes:
 
 
 def _health(directory: EncodedDirectory) -> DirectoryHealth:
-    revision, completeness = directory.view()
+    try:
+        revision, completeness = directory.view()
+    except Unavailable:
+        revision, completeness = 0, Completeness.ESTIMATED
     return DirectoryHealth(completeness is Completeness.EXACT, revision, directory.sources())

@@ -85,6 +85,7 @@ _PROBLEMS = {
     415: "The Content-Type is not JSON.",
     422: "Well-formed, but wrong: `field` names the member and the message what was expected.",
     429: "A limit is reached; Retry-After says when to come back.",
+    501: "Nothing registers here: what is listed comes from EndpointSlices alone.",
     503: "The service cannot answer now; Retry-After says when to come back.",
 }
 
@@ -148,7 +149,7 @@ def _register(name: str, schema: str, summary: str, key: Json, *problems: int) -
         "requestBody": {"required": True, "content": _json(_ref(schema))},
         "responses": {
             "200": answer,
-            **_problems(408, 413, 415, 422, *problems, 503),
+            **_problems(408, 413, 415, 422, *problems, 501, 503),
         },
     }
 
@@ -158,7 +159,7 @@ def _deregister(name: str, parameters: list[Json], *problems: int) -> Json:
         "summary": f"Take a {name.lower()} out at once; a later heartbeat lists it again",
         "operationId": f"deregister{name}",
         "parameters": parameters,
-        "responses": {"204": {"description": "Taken out."}, **_problems(404, *problems, 503)},
+        "responses": {"204": {"description": "Taken out."}, **_problems(404, *problems, 501, 503)},
     }
 
 

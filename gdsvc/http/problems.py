@@ -4,7 +4,7 @@ import msgspec
 
 from gdsvc.asgi.body import BodyTooLarge, BodyTooSlow
 from gdsvc.asgi.responses import Response, retry_after
-from gdsvc.errors import Conflict, GdsvcError, Invalid, LimitReached, NotFound, NotJson, Unavailable
+from gdsvc.errors import Conflict, GdsvcError, Invalid, LimitReached, NotFound, NotJson, NotOffered, Unavailable
 
 
 class Problem(msgspec.Struct, omit_defaults=True):
@@ -52,6 +52,7 @@ STATUSES: tuple[tuple[type[GdsvcError], int], ...] = (
     (UnsupportedMediaType, 415),
     (Invalid, 422),
     (LimitReached, 429),
+    (NotOffered, 501),
     (Unavailable, 503),
 )
 

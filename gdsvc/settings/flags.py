@@ -11,7 +11,7 @@ from gdsvc.settings import values
 
 # What this version can do. A later version switches a mode on by adding its name here and its fields to Settings.
 AVAILABLE = {
-    "--pool-discovery": ("registrations",),
+    "--pool-discovery": ("registrations", "karmada", "mcs"),
     "--registration-storage": ("memory",),
 }
 
@@ -236,9 +236,9 @@ WITH_CLUSTERS = (
         metavar="CLUSTER=REGION[/ZONE]",
         only_with=CLUSTERS,
         repeatable=True,
-        convert=values.text,
-        help="Where a cluster stands, for example --location east=us-east-2/us-east-2a. Repeatable; the variable holds "
-        "several with white space between.",
+        convert=values.location,
+        help="Where a cluster stands, for example --location east=us-east-2/us-east-2a: the location of its pools "
+        "unless their registration names one. Repeatable; the variable holds several with white space between.",
     ),
     Flag(
         name="--registrations",
@@ -246,8 +246,8 @@ WITH_CLUSTERS = (
         only_with=CLUSTERS,
         default="join",
         convert=values.one_of("join", "off"),
-        help="Whether registrations add model, capacity and location to the pools of the clusters, or are answered "
-        "501.",
+        help="join: a registration adds model, capacity, capabilities and location to the pool that the clusters show, "
+        "and its frontends where they show none. off: POST and DELETE of /pools are answered 501.",
     ),
     Flag(
         name="--relist-interval-secs",
@@ -255,7 +255,8 @@ WITH_CLUSTERS = (
         only_with=CLUSTERS,
         default="600",
         convert=values.whole_number(1, LONGEST_LEASE_SECS),
-        help="How often everything is listed anew, in whole seconds, in case a watch lost an event.",
+        help="How often all EndpointSlices are listed anew, in whole seconds, up to a fifth of it earlier: so long at "
+        "most can a change live that the watch has lost.",
     ),
 )
 

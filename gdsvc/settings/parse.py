@@ -13,12 +13,28 @@ import msgspec
 from msgspec import Struct
 
 from gdsvc.settings import tls, values
-from gdsvc.settings.flags import AVAILABLE, SERVE_FLAGS, Flag, Mode
+from gdsvc.settings.flags import AVAILABLE, CLUSTERS, SERVE_FLAGS, Flag, Mode
 from gdsvc.settings.manual import help_text, version_text
 from gdsvc.settings.sources import Given, merge, read_argv
 from gdsvc.settings.values import Expected, shown
 
 LEVEL_VARIABLE = "DYN_LOG"  # what the other programs of the fleet read their level from
+KUBECONFIG_VARIABLE = "KUBECONFIG"
+
+
+class ClusterSettings(Struct, frozen=True, kw_only=True):
+    """What is set for the modes that read EndpointSlices; `kubeconfig` None means the pod's service account."""
+
+    router_namespace: str | None  # these three are set together or not at all
+    router_service: str | None
+    router_port_name: str | None
+    pool_service_suffix: str
+    frontend_service_suffix: str
+    frontend_port_name: str
+    locations: tuple[tuple[str, str, str | None], ...]  # (cluster, region, availability zone)
+    registrations: Literal["join", "off"]
+    relist_interval_secs: int
+    kubeconfig: str | None  # paths joined by colons
 
 
 class Settings(Struct, frozen=True, kw_only=True):
@@ -40,6 +56,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     shutdown_grace_secs: int
     log_level: Literal["debug", "info", "warning", "error"]
     log_format: Literal["auto", "json", "console"]
+    clusters: ClusterSettings | None = None  # where pool_discovery is karmada or mcs
 
 
 class Usage(Exception):
@@ -69,7 +86,8 @@ def parse_serve(argv: Sequence[str], environ: Mapping[str, str], prog: str = "gd
     reading.read_modes()
     reading.read_others()
     reading.check_lease()
-    reading.check_routers()
+    reading.check_named_once()
+    reading.check_clusters()
     reading.check_tls()
     if reading.faults:
         raise Usage(tuple(reading.faults))
@@ -141,12 +159,26 @@ class _Reading:
                 f"{self.label(heartbeat)}: expected less than {self.label(lease)}, got {beat} and {duration}"
             )
 
-    def check_routers(self) -> None:
-        routers = msgspec.convert(self.values.get("--router", ()), tuple[tuple[str, str], ...])
-        label = self.label("--router")
-        for router_id, count in Counter(router_id for router_id, _ in routers).items():
-            if count > 1:
-                self.faults.append(f"{label}: expected each id once, got {shown(router_id)} {count} times")
+    def check_named_once(self) -> None:
+        """What is given twice under one name contradicts itself."""
+        for flag, word in (("--router", "id"), ("--location", "cluster")):
+            given = msgspec.convert(self.values.get(flag, ()), tuple[tuple[str | None, ...], ...])
+            for name, count in Counter(str(first) for first, *_ in given).items():
+                if count > 1:
+                    self.faults.append(
+                        f"{self.label(flag)}: expected each {word} once, got {shown(name)} {count} times"
+                    )
+
+    def check_clusters(self) -> None:
+        routers = ("--router-namespace", "--router-service", "--router-port-name")
+        missing = [name for name in routers if self.values.get(name) is None]
+        for name in routers:
+            if self.values.get(name) is not None and missing:
+                self.faults.append(f"{self.label(name)}: expected together with {' and '.join(missing)}")
+        relay, frontend = "--pool-service-suffix", "--frontend-service-suffix"
+        if self.values.get(relay) is not None and self.values.get(relay) == self.values.get(frontend):
+            same = shown(str(self.values[relay]))
+            self.faults.append(f"{self.label(frontend)}: expected another suffix than {self.label(relay)}, got {same}")
 
     def check_tls(self) -> None:
         cert, key, ca = "--tls-cert-path", "--tls-key-path", "--tls-client-ca-path"
@@ -175,7 +207,11 @@ class _Reading:
 def _settings(reading: _Reading, environ: Mapping[str, str]) -> Settings:
     fields = {name.removeprefix("--").replace("-", "_"): value for name, value in reading.values.items()}
     fields["listen_host"], fields["listen_port"] = msgspec.convert(fields["listen"], tuple[str, int])
-    fields["routers"] = fields["router"]
+    fields["routers"] = fields.get("router", ())
+    if fields["pool_discovery"] in CLUSTERS.choices:
+        fields["locations"] = fields["location"]
+        fields["kubeconfig"] = environ.get(KUBECONFIG_VARIABLE) or None
+        fields["clusters"] = msgspec.convert(fields, ClusterSettings)
     if "--log-level" not in reading.given:
         fields["log_level"] = values.first_level(environ.get(LEVEL_VARIABLE, "")) or fields["log_level"]
     return msgspec.convert(fields, Settings)

@@ -118,6 +118,19 @@ def router(value: str) -> tuple[str, str]:
     return router_id, url
 
 
+def location(value: str) -> tuple[str, str, str | None]:
+    """(cluster, region, availability zone or None) of CLUSTER=REGION[/ZONE]."""
+    cluster, equals, place = value.partition("=")
+    region, slash, zone = place.partition("/")
+    if not equals or not _is_unicode(value):
+        raise Expected("expected CLUSTER=REGION or CLUSTER=REGION/ZONE, for example east=us-east-2/us-east-2a")
+    named = {"cluster": cluster, "region": region} | ({"zone": zone} if slash else {})
+    for part, text_ in named.items():
+        if (fault := text_fault(text_)) is not None:
+            raise Expected(f"{fault} as the {part} of CLUSTER=REGION/ZONE")
+    return cluster, region, zone or None
+
+
 def _is_unicode(value: str) -> bool:
     """False where bytes of the command line were not UTF-8: Python hands them over as lone surrogates."""
     return not any("\ud800" <= character <= "\udfff" for character in value)

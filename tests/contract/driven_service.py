@@ -39,8 +39,8 @@ class Driven:
         while self._now < until:
             self._now = min(until, self._now + STEP_SECS)
             self._service._clock.tick()
-            self._service._pools.advance()
-            self._service._routers.advance()
+            for advancing in self._service._discovery.advancing:
+                advancing.advance()
 
     async def close(self) -> None:
         self._service._ask_to_stop(0.0)

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gdsvc.settings import Settings, Usage, format_faults, parse_serve
+from gdsvc.settings import ClusterSettings, Settings, Usage, format_faults, parse_serve
 from gdsvc.settings.flags import AVAILABLE, SERVE_FLAGS, Heading
 
 
@@ -339,7 +339,7 @@ def test_a_flag_of_another_mode_is_refused_by_naming_both(flag: object) -> None:
     assert f"(from {flag.variable})" in fault(**{flag.variable: "x"})
 
 
-@pytest.mark.parametrize("mode", ["karmada", "mcs", "dynamodb", "kubernetes"])
+@pytest.mark.parametrize("mode", ["dynamodb", "kubernetes"])
 def test_a_mode_that_this_version_lacks_is_one_fault_without_any_of_its_flags(mode: str) -> None:
     chooser = next(flag for flag in SERVE_FLAGS if flag.name in AVAILABLE and mode in flag.metavar)
     own = [flag for flag in SERVE_FLAGS if flag.only_with is not None and mode in flag.only_with.choices]
@@ -348,12 +348,84 @@ def test_a_mode_that_this_version_lacks_is_one_fault_without_any_of_its_flags(mo
 
 
 def test_with_a_mode_that_this_version_lacks_the_faults_of_all_other_flags_stay() -> None:
-    found = faults("--pool-discovery=mcs", "--router=a=http://a", "--max-pools=0", "--dynamodb-table=t")
-    assert [line.split(":")[0] for line in found] == ["--pool-discovery", "--max-pools", "--router", "--dynamodb-table"]
+    found = faults("--registration-storage=dynamodb", "--router-service=r", "--max-pools=0", "--kubernetes-namespace=n")
+    assert [line.split(":")[0] for line in found] == [
+        "--registration-storage", "--max-pools", "--router-service", "--kubernetes-namespace",
+    ]  # fmt: skip
 
 
 def test_with_a_mode_that_nobody_knows_no_flag_counts_as_misplaced() -> None:
     assert fault("--pool-discovery=consul", "--router-service=x").startswith("--pool-discovery: expected one of")
+
+
+# ----------------------------------------------------------------------------------------------- karmada and mcs
+
+MCS = ("--pool-discovery", "mcs")
+
+
+def test_without_a_cluster_mode_there_are_no_cluster_settings() -> None:
+    assert parse_serve([], {"KUBECONFIG": "/there"}).clusters is None
+
+
+@pytest.mark.parametrize("mode", ["karmada", "mcs"])
+def test_the_defaults_of_the_cluster_modes(mode: str) -> None:
+    clusters = parse_serve(["--pool-discovery", mode], {}).clusters
+    assert clusters == ClusterSettings(
+        router_namespace=None,
+        router_service=None,
+        router_port_name=None,
+        pool_service_suffix="-pool-relay",
+        frontend_service_suffix="-frontend",
+        frontend_port_name="http",
+        locations=(),
+        registrations="join",
+        relist_interval_secs=600,
+        kubeconfig=None,
+    )
+
+
+@pytest.mark.parametrize(("value", "expected"), [("/a:/b", "/a:/b"), ("", None)])
+def test_kubeconfig_is_read_and_an_empty_one_is_unset(value: str, expected: str | None) -> None:
+    clusters = parse_serve(MCS, {"KUBECONFIG": value}).clusters
+    assert clusters is not None
+    assert clusters.kubeconfig == expected
+
+
+def test_locations_come_with_and_without_a_zone() -> None:
+    clusters = parse_serve((*MCS, "--location=a=us-east-2", "--location=b=eu/eu-1a"), {}).clusters
+    assert clusters is not None
+    assert clusters.locations == (("a", "us-east-2", None), ("b", "eu", "eu-1a"))
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("a", "expected CLUSTER=REGION"),
+        ("=r", "as the cluster of"),
+        ("a=", "as the region of"),
+        ("a=r/", "as the zone of"),
+        ("a= r", "as the region of"),
+    ],
+)
+def test_a_location_that_cannot_be_read_is_said_by_its_part(text: str, said: str) -> None:
+    assert said in fault(*MCS, "--location", text)
+
+
+def test_a_cluster_has_one_location() -> None:
+    assert "expected each cluster once, got 'a' 2 times" in fault(*MCS, "--location=a=r", "--location=a=s")
+
+
+@pytest.mark.parametrize("missing", ["--router-namespace", "--router-service", "--router-port-name"])
+def test_the_three_router_flags_are_set_together(missing: str) -> None:
+    names = ["--router-namespace", "--router-service", "--router-port-name"]
+    names.remove(missing)
+    found = faults(*MCS, *(part for name in names for part in (name, "x")))
+    assert found == tuple(f"{name}: expected together with {missing}" for name in names)
+
+
+def test_relays_and_frontends_are_told_apart_by_their_suffixes() -> None:
+    line = fault(*MCS, "--frontend-service-suffix=-pool-relay")
+    assert line.startswith("--frontend-service-suffix: expected another suffix than --pool-service-suffix")
 
 
 # --------------------------------------------------------------------------------------------- help and version
