@@ -6,8 +6,8 @@ from msgspec import Struct
 class Effort(Struct, frozen=True):
     """`rounds` of `seconds` a trip; `runs` fresh children at `share` of the full size; `calls` under callgrind.
 
-    The rounds are spread over `sittings`, each with fresh servers: where a process happens to have its memory decides
-    as much as a fifth of what a body of 5 MB costs, and stays so for as long as it runs.
+    The rounds are spread over `sittings`, each with fresh servers: which pages of memory a body happens to lie in decides
+    as much as a fifth of what it costs to send, on both sides, and stays so for as long as the process runs.
     """
 
     rounds: int
@@ -19,5 +19,5 @@ class Effort(Struct, frozen=True):
 
 
 # Rounds are as short as a clock of 10 ms ticks allows: a burst of something else then spoils few of them.
-FULL = Effort(rounds=15, sittings=3, seconds=0.7, runs=5, share=1.0, calls=5_000)
+FULL = Effort(rounds=16, sittings=8, seconds=0.6, runs=5, share=1.0, calls=5_000)
 QUICK = Effort(rounds=1, sittings=1, seconds=0.7, runs=1, share=0.1, calls=1_000)

@@ -7,7 +7,7 @@ import time
 from collections import Counter, deque
 from collections.abc import Callable
 from math import inf
-from typing import Final, Protocol
+from typing import Final, Protocol, get_args
 
 from gdsvc import logs
 from gdsvc.backends.mcs.endpoints import SliceView
@@ -75,8 +75,9 @@ class ImportedSlices:
         self._good_as_of = started_at
         self.synced = False
         self.exact = False
-        self.errors: Counter[Kind] = Counter()
-        self.relists: Counter[Cause] = Counter()
+        # All there can be from the start: scrapes, which run in a thread, so never meet a dictionary that grows.
+        self.errors: Counter[Kind] = Counter(dict.fromkeys(get_args(Kind), 0))
+        self.relists: Counter[Cause] = Counter(dict.fromkeys(get_args(Cause), 0))
 
     def add(self, reader: Reader) -> None:
         """From now on `reader` is told, after those that were added before."""
