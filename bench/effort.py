@@ -6,8 +6,8 @@ from msgspec import Struct
 class Effort(Struct, frozen=True):
     """`rounds` of `seconds` a trip; `runs` fresh children at `share` of the full size; `calls` under callgrind.
 
-    The rounds are spread over `sittings`, each with fresh servers: which pages of memory a body happens to lie in decides
-    as much as a fifth of what it costs to send, on both sides, and stays so for as long as the process runs.
+    The rounds are spread over `sittings`, each with fresh servers: which pages of memory a body happens to lie in
+    decides as much as a fifth of what it costs to send, on both sides, for as long as the process runs.
     """
 
     rounds: int
