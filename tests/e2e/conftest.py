@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests.e2e.clusters import Cluster, cluster
 from tests.e2e.process import Serve, Service, Tell, running
 
 
@@ -31,3 +32,10 @@ def tell(capsys: pytest.CaptureFixture[str]) -> Tell:
             sys.stdout.write(f"\n{text}\n")
 
     return write
+
+
+@pytest.fixture
+def east(tmp_path: Path) -> Iterator[Cluster]:
+    """A live API server without slices."""
+    with cluster(tmp_path) as made:
+        yield made

@@ -59,10 +59,16 @@ class ApiServer:
         return f"{'http' if self.tls is None else 'https'}://127.0.0.1:{self.port}"
 
     def put(self, name: str, *addresses: str) -> None:
-        kind = "MODIFIED" if name in self.objects else "ADDED"
+        self.take(slice_dict(name, self.revision + 1, *addresses))
+
+    def take(self, document: dict[str, Any]) -> None:
+        """Any EndpointSlice, whose name no other has in any namespace, instead of the one of that name."""
+        metadata = document["metadata"]
+        kind = "MODIFIED" if metadata["name"] in self.objects else "ADDED"
         self.revision += 1
-        self.objects[name] = slice_dict(name, self.revision, *addresses)
-        self._tell(kind, self.objects[name])
+        named = {"uid": f"uid-{metadata['name']}", **metadata, "resourceVersion": str(self.revision)}
+        self.objects[metadata["name"]] = document | {"metadata": named}
+        self._tell(kind, self.objects[metadata["name"]])
 
     def delete(self, name: str, *, told: bool = True) -> None:
         """`told=False` forgets to tell: no watch will ever hear of it."""
@@ -194,7 +200,7 @@ def _parse(head: bytes) -> Request:
 
 @asynccontextmanager
 async def api_server(**options: Any) -> AsyncIterator[ApiServer]:
-    """A server on a free port of 127.0.0.1, gone with every connection after the block."""
+    """A server on 127.0.0.1, at `port` or a free one, gone with every connection after the block."""
     api = ApiServer(**options)
     connections: set[asyncio.Task[None]] = set()
 
@@ -206,7 +212,7 @@ async def api_server(**options: Any) -> AsyncIterator[ApiServer]:
             await api.serve(reader, writer)
         connections.discard(task)
 
-    server = await asyncio.start_server(connected, "127.0.0.1", 0, ssl=api.tls)
+    server = await asyncio.start_server(connected, "127.0.0.1", api.port, ssl=api.tls)
     api.port = server.sockets[0].getsockname()[1]
     try:
         yield api
