@@ -166,3 +166,33 @@ def test_prometheus_is_told_to_ask_for_what_there_is() -> None:
 def test_the_readme_shows_the_configuration_of_prometheus_as_it_is() -> None:
     (shown,) = re.findall(r"^```yaml\n(scrape_configs:.*?)^```$", (ROOT / "README.md").read_text(), re.M | re.S)
     assert shown in (DEPLOY / "prometheus.yml").read_text()
+
+
+def _of_clusters() -> dict[str, Document]:
+    return {doc["kind"]: doc for doc in yaml.safe_load_all((DEPLOY / "kubernetes-clusters.yaml").read_text())}
+
+
+def test_karmada_and_mcs_may_read_slices_and_nothing_else() -> None:
+    assert _of_clusters()["ClusterRole"]["rules"] == [
+        {"apiGroups": ["discovery.k8s.io"], "resources": ["endpointslices"], "verbs": ["get", "list", "watch"]}
+    ]
+
+
+def test_the_role_is_bound_to_the_account_of_the_pod() -> None:
+    documents = _of_clusters()
+    account, binding = documents["ServiceAccount"]["metadata"], documents["ClusterRoleBinding"]
+    subject = {"kind": "ServiceAccount", "name": account["name"], "namespace": account["namespace"]}
+    assert binding["subjects"] == [subject]
+    assert binding["roleRef"]["name"] == documents["ClusterRole"]["metadata"]["name"]
+    pod = documents["Deployment"]["spec"]["template"]["spec"]
+    assert (pod["serviceAccountName"], pod["automountServiceAccountToken"]) == (account["name"], True)
+
+
+def test_the_manifest_for_clusters_is_the_other_one_with_what_the_mode_needs() -> None:
+    plain, clusters = _manifest()["Deployment"]["spec"], _of_clusters()["Deployment"]["spec"]
+    (container,), other = clusters["template"]["spec"]["containers"], plain["template"]["spec"]["containers"][0]
+    assert parse_serve(container["args"], {}).pool_discovery == "mcs"
+    container["args"] = [flag for flag in container["args"] if not flag.startswith("--pool-discovery")]
+    container["resources"] = other["resources"]
+    clusters["template"]["spec"]["automountServiceAccountToken"] = False
+    assert clusters == plain
