@@ -29,7 +29,7 @@ CHRONIC_PERIOD_SECS, CHRONIC_STOP_SECS = 2.0, 1.6  # forgiven without a bound, a
 CHRONIC_SECS = 24.0  # longer than four leases, so that the forgiveness is used up well before the end
 BLOCKING = (sys.executable, "-W", "error", str(Path(__file__).with_name("blocking_service.py")))
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.load, pytest.mark.timeout(120)]
 
 
 class Outcome(NamedTuple):
