@@ -55,6 +55,7 @@ class RemoteDirectory(Generic[Item, Key]):
                 self._following.cancel()
                 await asyncio.gather(self._following, return_exceptions=True)
         finally:
+            self._close()  # here too: a task that is cancelled before its first step runs none of its own
             await self._api.__aexit__(kind, error, trace)
 
     @property
@@ -102,6 +103,11 @@ class RemoteDirectory(Generic[Item, Key]):
             log.exception("following ended by a fault")
             raise
         finally:
+            self._close()
+
+    def _close(self) -> None:
+        """Nobody follows any more: who waits for the view or for a change hears so."""
+        if not self._closed:
             self._closed = True
             self._follower.outcome.set()
             self._follower.view.fanout.resync()

@@ -85,5 +85,5 @@ class PickerMachine(RuleBasedStateMachine):
         assert len(self.picker) == len(self.pools)
 
 
-PickerMachine.TestCase.settings = settings(max_examples=200, stateful_step_count=50, deadline=None)
+PickerMachine.TestCase.settings = settings(max_examples=100, stateful_step_count=50, deadline=None)
 TestPicker = PickerMachine.TestCase
