@@ -100,7 +100,7 @@ def url_of(service: Service) -> str:
 # ----------------------------------------------------------------------------------------------- what it measures
 
 
-@pytest.mark.slow
+@pytest.mark.load
 def test_a_small_fleet_is_served_well_and_its_figures_add_up(tmp_path: Path) -> None:
     flags = (
         "--pools",
@@ -146,7 +146,7 @@ def test_a_fleet_takes_its_pools_out_of_a_service_that_is_not_its_own(service: S
 # ------------------------------------------------------------------------------------------- what it finds wrong
 
 
-@pytest.mark.slow
+@pytest.mark.load
 def test_a_pool_that_vanishes_though_it_beats_is_a_false_expiry_and_ctrl_c_still_gives_the_table(
     service: Service, tmp_path: Path
 ) -> None:
@@ -171,7 +171,7 @@ def test_a_watcher_that_is_turned_away_is_told_of(service: Service, tmp_path: Pa
     assert "answered 429" in run.said
 
 
-@pytest.mark.slow
+@pytest.mark.load
 def test_a_service_that_ends_meanwhile_is_no_good(serve: Serve, tmp_path: Path) -> None:
     service = serve(*SHORT)
     with fleet(tmp_path, "--url", url_of(service), "--pools", "5", "--watchers", "1", "--seconds", "60") as run:

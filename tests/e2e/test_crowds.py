@@ -25,7 +25,7 @@ HALF_A_HEAD = b"GET /pools HTTP/1.1\r\nHost: test\r\nX-Unfinished: "
 SHORT = ("--heartbeat-interval-secs", str(HEARTBEAT_SECS), "--lease-duration-secs", str(LEASE_SECS))
 FILES = 5000  # that a test may have open
 
-pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("many_files")]
+pytestmark = [pytest.mark.load, pytest.mark.usefixtures("many_files")]
 
 
 @pytest.fixture
