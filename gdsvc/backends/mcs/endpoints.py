@@ -4,7 +4,7 @@ Pure functions. Which slices belong together is decided by naming.py, what they 
 """
 
 import socket
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from ipaddress import AddressValueError, IPv6Address
 
 from msgspec import Struct
@@ -56,9 +56,7 @@ def view_of(endpoint_slice: EndpointSlice) -> SliceView:
     namespace = endpoint_slice.metadata.namespace or ""
     targets: list[Target] = []
     for endpoint in endpoint_slice.endpoints or ():
-        addresses = tuple(
-            dict.fromkeys(known for text in endpoint.addresses or () if (known := canonical(text)) is not None)
-        )
+        addresses = _addresses(endpoint.addresses or (), canonical)
         if addresses:
             state = endpoint.conditions or _READY
             pod = _pod_of(endpoint, namespace)
@@ -100,8 +98,12 @@ def ip_address(text: str) -> str | None:
 
     Scoped addresses are none: their scope means nothing on another machine.
     """
-    if ":" not in text:
-        return text if _is_ipv4(text) else None
+    if ":" not in text:  # of four decimal numbers, which is canonical as it stands
+        try:
+            socket.inet_pton(socket.AF_INET, text)  # an eighth of the time of ipaddress
+        except (OSError, ValueError):  # ValueError: it holds NUL, or a lone surrogate
+            return None
+        return text
     try:
         address = IPv6Address(text)
     except AddressValueError:
@@ -151,19 +153,18 @@ def ready_urls(views: Iterable[SliceView], port_name: str) -> tuple[str, ...]:
     return tuple(sorted(found))
 
 
+def _addresses(texts: tuple[str, ...], canonical: Callable[[str], str | None]) -> tuple[str, ...]:
+    """Canonical, each once, in their order, less those that cannot be read."""
+    if len(texts) == 1:  # as controllers write them: a third of the time of what follows
+        known = canonical(texts[0])
+        return () if known is None else (known,)
+    return tuple(dict.fromkeys(known for text in texts if (known := canonical(text)) is not None))
+
+
 def _state_of(target: Target) -> str:
     if target.ready:
         return "Ready"
     return "terminating" if target.terminating else "not Ready"
-
-
-def _is_ipv4(text: str) -> bool:
-    """Whether `text` is an IPv4 address of four decimal numbers, which is canonical as it stands."""
-    try:
-        socket.inet_pton(socket.AF_INET, text)  # an eighth of the time of ipaddress
-    except (OSError, ValueError):  # ValueError: it holds NUL, or a lone surrogate
-        return False
-    return True
 
 
 def _pod_of(endpoint: Endpoint, namespace: str) -> str | None:
