@@ -194,16 +194,20 @@ def main(names: Sequence[str]) -> int:
     """Judges the patches of those names, all where none is given; 1 where one did not do its work."""
     paths = [HERE / f"{name}.patch" for name in names] or sorted(HERE.glob("*.patch"))
     if missing := [path.stem for path in paths if not path.exists()]:
-        print(f"there is no break named {', '.join(missing)}", file=sys.stderr)
+        sys.stderr.write(f"there is no break named {', '.join(missing)}\n")
         return 2
     with ThreadPoolExecutor(AT_A_TIME) as pool:
         first = pool.submit(control, paths)
         verdicts = [*pool.map(judge, paths), first.result()]
     for verdict in verdicts:
-        print(f"{'ok' if verdict.good else 'FAILED':8}{verdict.secs:5.1f} s  {verdict.name:34}  {verdict.seen}")
+        _say(f"{'ok' if verdict.good else 'FAILED':8}{verdict.secs:5.1f} s  {verdict.name:34}  {verdict.seen}")
     failed = sum(not verdict.good for verdict in verdicts)
-    print(f"{len(paths)} deliberate breaks: {f'{failed} failures' if failed else 'each turned a test red'}")
+    _say(f"{len(paths)} deliberate breaks: {f'{failed} failures' if failed else 'each turned a test red'}")
     return 1 if failed else 0
+
+
+def _say(line: str) -> None:
+    sys.stdout.write(line + "\n")
 
 
 if __name__ == "__main__":
