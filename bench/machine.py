@@ -24,7 +24,19 @@ HOW_TO_GET: Mapping[str, str] = {
     "uvicorn": "pip install -e '.[bench]'",
     "httptools": "pip install -e '.[bench]'",
 }
-_PACKAGES = ("granian", "uvloop", "msgspec", "xxhash", "blake3", "fastapi", "pydantic", "uvicorn", "httptools")
+_PACKAGES = (
+    "granian",
+    "uvloop",
+    "aiohttp",
+    "msgspec",
+    "kubernetes-asyncio",
+    "xxhash",
+    "blake3",
+    "fastapi",
+    "pydantic",
+    "uvicorn",
+    "httptools",
+)
 _PROGRAMS = {"wrk": ["wrk", "-v"], "nginx": ["nginx", "-v"], "valgrind": ["valgrind", "--version"]}
 _MODULES = frozenset({"fastapi", "uvicorn", "httptools"})
 _VERSION = re.compile(r"\d+(?:\.\d+)+")

@@ -1,0 +1,1 @@
+"""How the imported EndpointSlices of a fleet are taken in: first sync and single events, beside kubernetes_asyncio."""
