@@ -126,7 +126,7 @@ class Client:
                 raise Unreachable("unreadable", "the answer is HTML: something else listens there")
             yield Reply(response)
         finally:
-            response.close()
+            _leave(response)
 
     async def _ask(self, path: str, query: Mapping[str, str]) -> aiohttp.ClientResponse:
         headers = await self._headers()
@@ -167,6 +167,13 @@ class Client:
         if self._session is not None:
             session, self._session = self._session, None
             await session.close()
+
+
+def _leave(response: aiohttp.ClientResponse) -> None:
+    """Gives up an answer that is not read to its end: TLS would first wait for the peer's farewell, past our own."""
+    if response.connection is not None and response.connection.transport is not None:
+        response.connection.transport.abort()
+    response.close()
 
 
 def _session(settings: Settings, timeout: aiohttp.ClientTimeout) -> aiohttp.ClientSession:

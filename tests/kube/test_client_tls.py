@@ -1,13 +1,19 @@
-"""Whom the client believes, and how it shows who it is, over TLS."""
+"""Whom the client believes, and how it shows who it is, over TLS; and that it leaves without a farewell."""
 
+import asyncio
+import contextlib
+import socket
 import ssl
+import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import uvloop
 
 from gdsvc.kube.client import Client, Unreachable
 from tests.e2e.asgi.test_tls import Authority
-from tests.kube.api_server import api_server
+from tests.kube.api_server import HEAD, api_server
 from tests.kube.stand import Credentials
 
 PATH = "/apis/discovery.k8s.io/v1/endpointslices"
@@ -84,3 +90,38 @@ async def test_a_ca_file_that_was_replaced_is_read_again_after_a_failure(tmp_pat
             await status_of(client)
         ca.write_bytes(authority.path.read_bytes())
         assert await status_of(client) == 200
+
+
+@contextlib.contextmanager
+def deaf_server(tls: ssl.SSLContext) -> Iterator[str]:
+    """Begins an answer, then neither reads nor closes: no farewell is answered. Gives its URL."""
+    over = threading.Event()
+
+    def answer(listener: socket.socket) -> None:
+        connection, _ = listener.accept()
+        with tls.wrap_socket(connection, server_side=True, suppress_ragged_eofs=True) as secured:
+            secured.recv(1 << 16)
+            secured.sendall(HEAD)
+            over.wait(10.0)
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        thread = threading.Thread(target=answer, args=(listener,))
+        thread.start()
+        yield f"https://127.0.0.1:{listener.getsockname()[1]}"
+        over.set()
+        thread.join()
+
+
+def test_a_watch_that_is_left_does_not_outlive_the_event_loop(tmp_path: Path) -> None:
+    """A connection that waits for the peer's farewell made uvloop refuse to close, at every other end of a service."""
+    authority = Authority(tmp_path, "ca")
+
+    async def watch_and_leave(host: str) -> None:
+        async with Client(Credentials(host, ssl_ca_cert=str(authority.path))) as client, client.get(PATH, {}) as reply:
+            assert reply.status == 200
+
+    with (
+        deaf_server(serving(authority.sign("server"))) as host,
+        asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner,
+    ):
+        runner.run(watch_and_leave(host))
