@@ -37,22 +37,28 @@ def running_cluster(
     etcd_flags: tuple[str, ...] = OUR_ETCD_FLAGS,
     server_flags: tuple[str, ...] = (),
 ) -> Iterator[Cluster]:
-    """Started, and stopped on leaving, whatever state the test left it in. Its data goes: tests must not fill a disk."""
+    """Started, and ended on leaving, in whatever state the test left it. Its data goes: tests must not fill a disk."""
     try:
         with ExitStack() as programs:
             store = programs.enter_context(Etcd(etcd or binaries.etcd, folder / "etcd", *etcd_flags))
             server = programs.enter_context(ApiServer(binaries.server, folder / "server", store.url, *server_flags))
             other = programs.enter_context(ApiServer(binaries.server, folder / "other", store.url, *server_flags))
+            for program in (server, other):  # which wait for etcd by themselves
+                program.wait_until_it_answers()
             api = programs.enter_context(Api(other.port, other.certificate))
             api.define("discovery.k8s.io", "endpointslices", "EndpointSlice")
             api.define("coordination.k8s.io", "leases", "Lease")
-            with Api(server.port, server.certificate) as asked:
-                for served in (api, asked):
-                    for path in (SLICES, LEASES):
-                        wait_until(lambda served=served, path=path: served.serves(path), lambda: server.log)
+            for program in (server, other):
+                _serves_slices(program)
             yield Cluster(store, server, other, _kubeconfig(folder, server), api)
     finally:
         shutil.rmtree(folder / "etcd", ignore_errors=True)
+
+
+def _serves_slices(program: ApiServer) -> None:
+    """Until `program` has heard of the definitions."""
+    with Api(program.port, program.certificate) as api:
+        wait_until(lambda: api.serves(SLICES) and api.serves(LEASES), lambda: program.log)
 
 
 def _kubeconfig(folder: Path, server: ApiServer) -> Path:

@@ -50,7 +50,8 @@ class Program:
         self._process: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> Self:
-        self.start()
+        """Does not wait until it answers."""
+        self._launch()
         return self
 
     def __exit__(
@@ -74,11 +75,18 @@ class Program:
 
     def start(self) -> None:
         """Returns once it answers."""
+        self._launch()
+        self.wait_until_it_answers()
+
+    def wait_until_it_answers(self) -> None:
+        """Fails where it ends first."""
+        wait_until(self._answers_or_died, lambda: self.log)
+
+    def _launch(self) -> None:
         with self._log_path.open("ab") as log:
             self._process = subprocess.Popen(
                 self._command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
             )
-        wait_until(self._answers_or_died, lambda: self.log)
 
     def _answers_or_died(self) -> bool:
         assert self._process is not None

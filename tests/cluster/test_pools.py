@@ -5,8 +5,7 @@ import pytest
 from tests.cluster.api import Document
 from tests.cluster.cluster import Cluster
 from tests.cluster.imported import dispatched, endpoint, karmada, relays, standard
-from tests.cluster.programs import wait_until
-from tests.cluster.watching import becomes, equals_truth, relists, synced
+from tests.cluster.watching import becomes, equals_truth, is_complete, relists, synced
 from tests.e2e.process import Serve
 from tests.e2e.watcher import Watcher
 
@@ -24,7 +23,7 @@ def test_pools_appear_grow_shrink_flip_and_leave(cluster: Cluster, serve: Serve)
     assert service.complete()
     with Watcher(service.port) as watcher:
         assert watcher.next().name == "resync"
-        steps = [
+        steps: list[tuple[list[Document | str], list[str]]] = [
             (["10.0.0.1", "10.0.0.2"], ["10.0.0.1", "10.0.0.2"]),  # grows
             (["10.0.0.2"], ["10.0.0.2"]),  # shrinks
             ([endpoint("10.0.0.2"), endpoint("10.0.0.3", ready=False)], ["10.0.0.2"]),  # one more, not Ready
@@ -121,6 +120,6 @@ def test_two_instances_list_byte_identical_pools(cluster: Cluster, serve: Serve)
     second = serve(*flags)
     for service in (first, second):
         equals_truth(service, cluster)
-        wait_until(service.complete, lambda: service.log)
+        is_complete(service)
     assert first.get("/pools").body == second.get("/pools").body
     assert relists(first, "first") == relists(second, "first") == 1.0

@@ -33,6 +33,11 @@ def becomes(service: Service, expected: Pools) -> None:
     wait_until(lambda: listed(service) == expected, lambda: (listed(service), expected, service.log))
 
 
+def is_complete(service: Service, expected: bool = True) -> None:
+    """Until the pool list says that it is complete, or that it is not."""
+    wait_until(lambda: service.complete() == expected, lambda: service.log)
+
+
 def relists(service: Service, cause: str) -> float:
     """How many whole lists it took in for that reason."""
     return service.samples().get(f'gdsvc_relists_total{{cause="{cause}"}}', 0.0)
