@@ -23,7 +23,7 @@ PING_SECS = 0.002
 
 @contextmanager
 def pinging(service: Service) -> Iterator[list[float]]:
-    """Asks GET /live all the time; gives the seconds that each answer took, the longest stall of the loop among them."""
+    """Asks GET /live all the time; the seconds that each answer took, the longest stall of the loop among them."""
     took: list[float] = []
     over = threading.Event()
 
