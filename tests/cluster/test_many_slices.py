@@ -23,7 +23,7 @@ PING_SECS = 0.002
 
 @contextmanager
 def pinging(service: Service) -> Iterator[list[float]]:
-    """Asks GET /live all the time; the seconds that each answer took, the longest stall of the loop among them."""
+    """Asks GET /live all the time; gives the seconds that each answer took: the longest is a stall of the loop."""
     took: list[float] = []
     over = threading.Event()
 
@@ -66,8 +66,8 @@ def test_thousands_of_slices_are_synced_followed_and_listed_anew(cluster: Cluste
                 cluster.api.delete(relays(number))
             cluster.api.put_all(relays(number, *addresses(number, last=2)) for number in range(1, SLICES, 10))
         with pinging(service) as took_anew:
-            equals_truth(service, cluster)
-        names = [watcher.next().name for _ in range(SLICES // 100 + SLICES // 10)]
+            names = [watcher.next().name for _ in range(SLICES // 100 + SLICES // 10)]
+    equals_truth(service, cluster)
     assert (names.count("removed"), names.count("upserted")) == (SLICES // 100, SLICES // 10)
     assert relists(service, "first") == 1
     tell(

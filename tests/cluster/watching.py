@@ -1,5 +1,7 @@
 """What a service over a cluster lists, and waiting until it lists what the cluster holds."""
 
+from typing import Any
+
 from tests.cluster.cluster import Cluster
 from tests.cluster.imported import Pools, truth
 from tests.cluster.programs import wait_until
@@ -9,11 +11,14 @@ from tests.e2e.process import Service
 def listed(service: Service) -> Pools:
     """The pools of GET /pools with their relay identities; empty where it has no list yet."""
     reply = service.get("/pools")
-    if reply.status != 200:
-        return {}
+    return pools_of(reply.json()) if reply.status == 200 else {}
+
+
+def pools_of(document: Any) -> Pools:
+    """The pools of what GET /pools answers, or a resync says."""
     return {
         (item["key"]["site_id"], item["key"]["namespace"], item["key"]["dgd_name"]): item["relay_identities"]
-        for item in reply.json()["pools"]
+        for item in document["pools"]
     }
 
 
