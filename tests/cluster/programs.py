@@ -5,6 +5,7 @@ import random
 import socket
 import subprocess
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -41,7 +42,7 @@ def wait_until(true: Callable[[], bool], why: Callable[[], object], patience_sec
         time.sleep(POLL_SECS)
 
 
-class Program:
+class Program(ABC):
     """One process of `command`. Its log is kept beside its data."""
 
     def __init__(self, command: Sequence[str], log_path: Path) -> None:
@@ -69,9 +70,9 @@ class Program:
         """The end of what it wrote."""
         return self._log_path.read_text(errors="replace")[-4000:]
 
+    @abstractmethod
     def answers(self) -> bool:
         """Whether it does its work."""
-        raise NotImplementedError
 
     def start(self) -> None:
         """Returns once it answers."""

@@ -72,7 +72,7 @@ class ImportedSlices:
         self._failing_until = -inf  # monotonic: without another failure the row has ended then
         self._last_failure: Failed | None = None
         self._good_at: float | None = None
-        self._good_as_of = started_at
+        self._started_at = started_at
         self.synced = False
         self.exact = False
         # All there can be from the start: scrapes, which run in a thread, so never meet a dictionary that grows.
@@ -108,7 +108,8 @@ class ImportedSlices:
 
     def source(self, more: str = "") -> Source:
         """What is known of the slices now; `more` is added to the detail."""
-        return Source(NAME, self.exact, self._good_as_of, f"{self._state()}{more}")
+        as_of = self._started_at if self._good_at is None else instant(self._good_at)
+        return Source(NAME, self.exact, as_of, f"{self._state()}{more}")
 
     def _state(self) -> str:
         if not self.synced:
@@ -188,7 +189,6 @@ class ImportedSlices:
 
     def _is_good(self) -> None:
         self._good_at = self._unix_now()
-        self._good_as_of = instant(self._good_at)
         self._failing_until = -inf
 
     def _tell_list(self) -> None:
