@@ -39,6 +39,17 @@ class Answer(msgspec.Struct, frozen=True):
         return harmless(text) or f"status {self.status}"
 
     @property
+    def unrouted(self) -> bool:
+        """Whether it is a 404 or 405 that no service worded: a proxy has no route to one, say."""
+        if self.status not in (404, 405):
+            return False
+        try:
+            _PROBLEM.decode(self.body)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            return True
+        return False
+
+    @property
     def retry_after_secs(self) -> float | None:
         """Retry-After in seconds; None where absent, or a date, which would be told by another machine's clock."""
         text = self.headers.get("retry-after", "").strip()

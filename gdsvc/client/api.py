@@ -97,7 +97,8 @@ class DiscoveryApi:
         headers: Pairs = (),
         within_secs: float | None = None,
     ) -> Answer:
-        """The answer of the first URL that gives one, whatever its status; 429 and 5xx only where no URL does better.
+        """The answer of the first URL that gives one, whatever its status; where no URL does better, also a 429 or 5xx,
+        or a 404 or 405 that no service worded.
 
         `path` begins with a slash and is sent as it is: names in it are percent-encoded (named_path). `body` is JSON.
         `within_secs` bounds the whole and is shared among the URLs; without it each has `request_timeout_secs`.

@@ -43,13 +43,14 @@ class Attempts:
 
     def take(self, answer: Answer) -> bool:
         """Whether to ask nobody else; where another URL may do better, `answer` is kept for the end."""
-        if answer.status in TRY_ANOTHER:
-            self._fallback = self._fallback or answer
-            return False
-        return True
+        if answer.status not in TRY_ANOTHER and not answer.unrouted:
+            return True
+        if self._fallback is None or (self._fallback.unrouted and not answer.unrouted):
+            self._fallback = answer
+        return False
 
     def best(self) -> Answer:
-        """The first answer that was kept. Raises NotDiscovery, Unreachable."""
+        """The first answer that was kept, a service's own before a proxy's. Raises NotDiscovery, Unreachable."""
         if self._fallback is None:
             self._raise()
         return self._fallback

@@ -18,7 +18,7 @@ from gdsvc.errors import Invalid, NotJson
 
 NO_WATCH: Final = frozenset({404, 405, 501})  # such as upstream's service, or one of ours that is older
 NO_PLACE: Final = 429  # as many watchers as it takes; lists it gives all the same
-WATCH_AGAIN_SECS: Final = 300.0  # a service may be replaced by one that has a watch
+WATCH_AGAIN_SECS: Final = 300.0  # a service may be replaced by one that has a watch; one that had it has it back sooner
 PLACE_AGAIN_SECS: Final = 30.0  # unless Retry-After asks for more
 OFF_LOOP_FROM: Final = 64 * 1024  # bytes of a list; below, decoding takes about a millisecond
 
@@ -50,6 +50,7 @@ class Follower(Generic[Item, Key]):
         self._etag: str | None = None  # of the list that the view was made from
         self._polls_until = 0.0
         self._polling = False  # as was last said in the log
+        self._watched = False  # ever: then a missing watch is more likely a proxy's doing than an older service
 
     async def run(self) -> None:
         """Follows until it is cancelled."""
@@ -65,7 +66,7 @@ class Follower(Generic[Item, Key]):
         try:
             async with self._api.events(f"{self._kind.path}/watch", self._query, self.position) as stream:
                 self._link.opened(self._now())
-                self._polling = False
+                self._polling, self._watched = False, True
                 async for event in stream:
                     await self._take(event, stream.url)
         except Refused as refused:
@@ -105,7 +106,7 @@ class Follower(Generic[Item, Key]):
     def _refused(self, answer: Answer) -> float:
         """The service answered, but with no stream."""
         if answer.status in NO_WATCH:
-            return self._poll_for(WATCH_AGAIN_SECS, "it has no watch")
+            return self._poll_for(PLACE_AGAIN_SECS if self._watched else WATCH_AGAIN_SECS, "it has no watch")
         if answer.status == NO_PLACE:
             return self._poll_for(max(PLACE_AGAIN_SECS, answer.retry_after_secs or 0.0), "it takes no more watchers")
         return self._failed(str(Refused(answer)), answer)

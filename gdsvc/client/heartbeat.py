@@ -19,6 +19,7 @@ from gdsvc.model import Lease, PoolRegistration, RouterReplica
 
 DEREGISTER_SECS: Final = 5.0  # for taking the member out on leaving; its lease ends by itself where that fails
 MAY_GET_BETTER: Final = frozenset({401, 403, 408, 425, 429})  # of 4xx: tokens rotate, limits and networks relax
+MOST_LEASE_SECS: Final = 10**9  # the service's own limit is a day; beyond this one a number is no time
 
 log = logging.getLogger("gdsvc.client")
 
@@ -57,6 +58,8 @@ class Heartbeat:
         self._schedule = Schedule(0.0)
 
     async def __aenter__(self) -> Self:
+        if self._beating is not None:
+            raise RuntimeError("a heartbeat is entered once")
         await self._api.__aenter__()
         self._schedule = Schedule(self._now())
         self._beating = asyncio.create_task(self._beat(), name="gdsvc.client heartbeat")
@@ -138,7 +141,7 @@ class Heartbeat:
                 self._schedule.failed(now, f"{answer.url} granted no lease")
             else:
                 self._schedule.granted(now, lease, answer.url)
-        elif (400 <= answer.status < 500 or answer.status == 501) and answer.status not in MAY_GET_BETTER:
+        elif final(answer):
             self._schedule.refused(now, said)
         else:
             self._schedule.failed(now, said, answer.retry_after_secs)
@@ -189,13 +192,19 @@ class Heartbeat:
         return asyncio.get_running_loop().time()
 
 
+def final(answer: Answer) -> bool:
+    """Whether a refusal will be repeated until somebody changes something."""
+    may_get_better = answer.status in MAY_GET_BETTER or answer.unrouted
+    return (400 <= answer.status < 500 or answer.status == 501) and not may_get_better
+
+
 def granted_lease(body: bytes) -> Lease | None:
     """The lease in an answer; None where there is none that can be kept."""
     try:
         lease = _LEASE.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
-    return lease if 0 < lease.heartbeat_interval_secs < lease.lease_duration_secs else None
+    return lease if 0 < lease.heartbeat_interval_secs < lease.lease_duration_secs <= MOST_LEASE_SECS else None
 
 
 def encode(registration: Registration) -> bytes:

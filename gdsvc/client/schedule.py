@@ -1,7 +1,7 @@
 """When a heartbeat is due, how long it may take, and what state it is in. A machine: no I/O, no clock of its own.
 
-A beat that fails is tried again inside the lease that the last good one was granted; one that is refused is not
-expected to get better and is tried slowly.
+A beat that fails is tried again inside the lease that the last good one was granted. One that is refused is not
+expected to get better: it is tried at the usual pace while that lease holds, slowly after that.
 """
 
 import random
@@ -15,7 +15,7 @@ from gdsvc.model import Lease
 
 SPREAD: Final = 0.2  # of the interval, by which a beat comes early at most: a fleet that starts together drifts apart
 LEAST_RETRY_SECS: Final = 0.2  # after a first failure
-REFUSED_SECS: Final = 60.0  # between tries while the service refuses: somebody has to change something first
+REFUSED_SECS: Final = 60.0  # between tries while the service refuses and no lease holds: somebody has to act first
 LEAST_BUDGET_SECS: Final = 1.0  # for one attempt, however little is left of the lease
 ASSUMED: Final = Lease(5, 15)  # until the service has granted one: its defaults
 
@@ -27,7 +27,7 @@ class HeartbeatStatus(Enum):
     REGISTERED = "registered"
     RETRYING = "retrying"  # the last attempt failed; the lease granted before still holds
     LAPSED = "lapsed"  # and has ended: the member is no longer listed
-    REFUSED = "refused"  # the service says no; `reason` says why
+    REFUSED = "refused"  # the service says no; `reason` says why. What it had granted ends with its lease
     STOPPED = "stopped"  # the heartbeat was left
 
 
@@ -93,8 +93,9 @@ class Schedule:
         self._set(self._unlisted_or(HeartbeatStatus.RETRYING, now), reason)
 
     def refused(self, now: float, reason: str) -> None:
-        """The service says no, and would say so again."""
-        self.due_at = now + jittered(REFUSED_SECS, self._randomly)
+        """The service says no, and would say so again: to lose the lease that still holds, it has to mean it."""
+        pause = self._lease.heartbeat_interval_secs if now < self._lease_ends_at else REFUSED_SECS
+        self.due_at = now + jittered(pause, self._randomly)
         self._set(HeartbeatStatus.REFUSED, reason)
 
     def changed(self, now: float) -> None:

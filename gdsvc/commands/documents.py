@@ -142,5 +142,5 @@ def decode(body: bytes, kind: type[T]) -> T | None:
     """`body` as the document `kind`; None where it is something else."""
     try:
         return msgspec.json.decode(body, type=kind)
-    except (msgspec.DecodeError, RecursionError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None

@@ -45,10 +45,12 @@ async def register(options: Options, file: RegistrationFile, form: Form, screen:
 
 
 async def _tell(states: asyncio.Queue[HeartbeatState], shown: str) -> None:
-    """Says what goes wrong with the heartbeat, and when it is well again; for ever."""
+    """Says what goes wrong with the heartbeat, and when it is well again, until a fault of it stops it."""
     trouble = False
     while True:
         state = await states.get()
+        if state.status is HeartbeatStatus.STOPPED:
+            return  # leaving it raises the fault
         well = state.status in (HeartbeatStatus.STARTING, HeartbeatStatus.REGISTERED) and state.reason is None
         if well and trouble:
             say(f"{instant(time.time())}  {shown} is registered again")
@@ -63,7 +65,6 @@ _MEANINGS: Final = {
     HeartbeatStatus.RETRYING: "is not renewed, its lease still holds",
     HeartbeatStatus.LAPSED: "is not renewed, its lease has ended",
     HeartbeatStatus.REFUSED: "is refused",
-    HeartbeatStatus.STOPPED: "is left",
 }
 
 

@@ -8,12 +8,17 @@ const FAILURES_IN_A_ROW = 3; // then the service has no explanations, or too muc
 const REST_SECS = 30; // and is left alone for this long
 const LOW = 1 / 3; // of a lease, below which its bar changes colour: a pool that beats in time never gets there
 
+const namesOf = (key) => [key.site_id, key.namespace, key.dgd_name];
+
+/** Whether a browser can ask for the pool of `key`: it takes these names out of a path, also when they are encoded. */
+function explainable(key) {
+  return !namesOf(key).some((name) => name === "." || name === "..");
+}
+
 /** The explain document of the pool of `key`; null where the service does not know it. Throws where there is none. */
 async function fetchExplain(key) {
-  const names = [key.site_id, key.namespace, key.dgd_name];
-  if (names.some((name) => name === "." || name === ".."))
-    throw new Error("a browser cannot ask for a pool of this name");
-  const response = await fetch(`pools/${names.map(encodeURIComponent).join("/")}/explain`, {
+  if (!explainable(key)) throw new Error("a browser cannot ask for a pool of this name");
+  const response = await fetch(`pools/${namesOf(key).map(encodeURIComponent).join("/")}/explain`, {
     cache: "no-store",
     signal: AbortSignal.timeout(EXPLAIN_TIMEOUT_MS),
   });
@@ -52,6 +57,7 @@ class LeaseReader {
     if (!record) return;
     this.#busy = true;
     const at = now();
+    record.leaseAskedAt = at; // whatever comes of it: a pool that cannot be explained must not hold up the others
     try {
       record.lease = leaseReading(await fetchExplain(record.item.key), at);
       this.#failures = 0;
@@ -65,10 +71,10 @@ class LeaseReader {
 
   #next() {
     const due = now() - READ_AGAIN_SECS;
-    const readAt = (record) => record.lease?.at ?? -1;
+    const askedAt = (record) => record.leaseAskedAt ?? -1;
     return this.#visible()
-      .filter((record) => record.confirmed && readAt(record) < due)
-      .reduce((oldest, record) => (oldest && readAt(oldest) <= readAt(record) ? oldest : record), null);
+      .filter((record) => record.confirmed && explainable(record.item.key) && askedAt(record) < due)
+      .reduce((oldest, record) => (oldest && askedAt(oldest) <= askedAt(record) ? oldest : record), null);
   }
 }
 

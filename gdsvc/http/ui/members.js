@@ -6,11 +6,11 @@ function differing(before, after) {
   return [...names].filter((name) => JSON.stringify(before[name]) !== JSON.stringify(after[name]));
 }
 
-/** `item` with what is null in it taken from `known`: an incomplete list never unmakes what is known. */
+/** `known` with what `item` says of it: null, an empty list or nothing at all never unmakes what is known. */
 function keepingKnown(known, item) {
-  const kept = { ...item };
-  for (const name of Object.keys(item)) if (item[name] === null) kept[name] = known[name] ?? null;
-  return kept;
+  const silent = (value) => value === null || (Array.isArray(value) && !value.length);
+  const told = Object.entries(item).filter(([name, value]) => !silent(value) || !(name in known));
+  return { ...known, ...Object.fromEntries(told) };
 }
 
 /**
@@ -22,6 +22,7 @@ class Members {
   #describe;
   #touched = new Set();
   #gone = new Set();
+  #complete = false; // as the newest list said of itself
   records = new Map();
 
   constructor(idOf, describe) {
@@ -30,9 +31,10 @@ class Members {
   }
 
   /** Takes one item; `{record, change, members}` with change "new", "changed" or "same". */
-  upsert(item, at = null) {
-    const id = this.#idOf(item);
+  upsert(told, at = null) {
+    const id = this.#idOf(told);
     const known = this.records.get(id);
+    const item = known && !this.#complete ? keepingKnown(known.item, told) : told;
     const members = known ? differing(known.item, item) : [];
     const change = !known ? "new" : members.length ? "changed" : "same";
     const record = known ?? { id, changedAt: null, confirmed: false };
@@ -58,9 +60,9 @@ class Members {
   replace(items, complete) {
     const seen = new Set();
     const outcome = { added: [], changed: [], removed: [] };
+    this.#complete = complete;
     for (const item of items) {
-      const known = this.records.get(this.#idOf(item));
-      const { record, change } = this.upsert(known && !complete ? keepingKnown(known.item, item) : item);
+      const { record, change } = this.upsert(item);
       seen.add(record.id);
       if (change === "new") outcome.added.push(record);
       if (change === "changed") outcome.changed.push(record);

@@ -75,6 +75,7 @@ class WhyPanel {
   #closed;
   #record = null;
   #timer = 0;
+  #asking = 0; // one for each opening: an answer to an earlier one is not shown, and asks no more
 
   /** `closed(record)` is called after the panel closed, for the focus to go back. */
   constructor(dialog, closed) {
@@ -95,32 +96,33 @@ class WhyPanel {
     this.#clear("Asking the service …");
     this.#facts(record.item);
     this.#dialog.showModal();
-    this.#ask(record);
+    this.#ask(record, ++this.#asking);
   }
 
   #left() {
     clearTimeout(this.#timer);
     const record = this.#record;
     this.#record = null;
+    this.#asking += 1;
     this.#closed(record);
   }
 
-  async #ask(record) {
+  async #ask(record, asking) {
     const at = now();
     try {
       const explained = await fetchExplain(record.item.key);
-      if (record !== this.#record) return;
+      if (asking !== this.#asking) return;
       record.lease = leaseReading(explained, at);
       if (explained) this.#show(explained);
       else this.#clear("The service has never heard of this pool, or no longer remembers it.", "unknown");
     } catch (error) {
-      if (record !== this.#record) return;
+      if (asking !== this.#asking) return;
       const reason =
         error.name === "TypeError" || error.name === "TimeoutError" ? "the service does not answer" : error.message;
       this.#clear(`There is no explanation now: ${reason}. Trying again.`, "unknown");
     }
     this.#facts(record.item);
-    this.#timer = setTimeout(() => this.#ask(record), ASK_AGAIN_MS);
+    this.#timer = setTimeout(() => this.#ask(record, asking), ASK_AGAIN_MS);
   }
 
   #show({ listed, reason, lease, registrations, sources, history }) {

@@ -16,6 +16,7 @@ import pytest
 from gdsvc.asgi.responses import Response, respond
 from gdsvc.asgi.server import ListenFailed, ServerEnded, Tls
 from gdsvc.asgi.types import Receive, Scope, Send
+from tests.e2e.asgi.conftest import read_to_end
 
 GET = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"
 LAST = b"GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
@@ -109,7 +110,7 @@ def test_a_drain_ends_idle_connections_refuses_new_ones_and_finishes_what_is_in_
             running.connect()
         assert not drained.done()
         gate.open()
-        assert busy.recv(65536).endswith(b"late")
+        assert read_to_end(busy).endswith(b"late")
         assert drained.result(10)
     assert not running.server.listening.is_set()
 
@@ -167,7 +168,7 @@ def test_slots_count_idle_connections_too(serve: Callable[..., Any]) -> None:
             late.recv(1)
         idle.pop().close()
         late.settimeout(10)
-        assert late.recv(65536).endswith(b"hello")
+        assert read_to_end(late).endswith(b"hello")
     idle.pop().close()
 
 

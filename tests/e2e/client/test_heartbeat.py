@@ -49,6 +49,15 @@ def refusing(status: int, **headers: str) -> Script:
     return script
 
 
+def unrouted(status: int) -> Script:
+    """A proxy that has no service behind it."""
+
+    async def script(_asked: Asked, caller: Caller) -> None:
+        await caller.reply(status, b"default backend", Content_Type="text/plain")
+
+    return script
+
+
 class States:
     """The states that a heartbeat told."""
 
@@ -228,14 +237,15 @@ async def test_what_will_not_get_better_is_told_and_not_repeated() -> None:
 async def test_what_may_get_better_is_tried_again() -> None:
     async def failed_then_granted(status: int) -> None:
         states = States()
-        async with ScriptedServer(refusing(status)) as server, Heartbeat(options(server), POOL, on_state=states):
+        script = unrouted(status) if status in (404, 405) else refusing(status)
+        async with ScriptedServer(script) as server, Heartbeat(options(server), POOL, on_state=states):
             await asked(server, 2)
             server.script = grant
             await states.until(REGISTERED)
         assert REFUSED not in states.statuses
 
     async with asyncio.TaskGroup() as tasks:
-        for status in (401, 403, 408, 429, 500, 502, 503):
+        for status in (401, 403, 404, 405, 408, 429, 500, 502, 503):
             tasks.create_task(failed_then_granted(status))
 
 
@@ -277,6 +287,38 @@ async def test_the_next_url_is_registered_with_where_one_is_down() -> None:
             await asked(second, 2)  # so that the first was answered, and the answer seen
         assert RETRYING not in states.statuses
         assert states.told[-1].url == second.url
+
+
+async def test_the_next_url_is_registered_with_where_a_proxy_has_lost_its_service() -> None:
+    states = States()
+    async with ScriptedServer(grant) as first, ScriptedServer(grant) as second:
+        async with Heartbeat(options(first, second), POOL, on_state=states):
+            await states.until(REGISTERED)
+            first.script = unrouted(404)
+            await asked(second, 2)
+        assert states.statuses == [STARTING, REGISTERED, STOPPED]
+        assert states.told[-1].url == second.url
+
+
+async def test_a_refusal_in_passing_does_not_cost_the_lease() -> None:
+    states = States()
+    async with ScriptedServer(grant) as server, Heartbeat(options(server), POOL, on_state=states):
+        await states.until(REGISTERED)
+        server.script = refusing(409)
+        await states.until(REFUSED)
+        server.script = grant
+        await states.until(REGISTERED)  # REFUSED_SECS are longer than SOON_SECS
+    assert states.statuses == [STARTING, REGISTERED, REFUSED, REGISTERED, STOPPED]
+
+
+async def test_a_heartbeat_is_entered_once() -> None:
+    async with ScriptedServer(grant) as server:
+        heartbeat = Heartbeat(options(server), POOL)
+        async with heartbeat:
+            with pytest.raises(RuntimeError, match="entered once"):
+                await heartbeat.__aenter__()
+        with pytest.raises(RuntimeError, match="entered once"):
+            await heartbeat.__aenter__()
 
 
 @pytest.mark.load

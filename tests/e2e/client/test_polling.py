@@ -78,6 +78,17 @@ async def test_a_service_that_takes_no_more_watchers_is_polled() -> None:
         assert len(script.watches) == 1
 
 
+async def test_a_watch_that_was_there_before_is_tried_again_soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gdsvc.client.following.PLACE_AGAIN_SECS", 0.2)
+    parts = (stream(("resync", listed(pool("a")), "e-1"), stays=False), refusal(404, b"default backend"))
+    script = Streams(*parts, stream(("resync", listed(pool("b")), "f-1")), lists=Lists(listed(pool("a"))))
+    script.go.set()
+    async with ScriptedServer(script) as server, RemotePoolDirectory(options(server)) as directory:
+        watch = directory.list_and_watch()
+        await next_resync(watch)
+        assert [await next_event(watch) for _ in range(2)] == [Removed(pool("a").key), Upserted(pool("b"))]
+
+
 async def test_who_polls_tries_the_watch_when_the_service_was_away() -> None:
     async def gone(_asked: Asked, caller: Caller) -> None:
         caller.reset()

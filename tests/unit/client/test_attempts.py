@@ -10,10 +10,11 @@ from gdsvc.client import Answer, NotDiscovery, Unreachable
 from gdsvc.client.attempts import Attempts, Foreign, NoToken, check_discovery, reason
 
 A, B = "http://a", "http://b"
+WORDED = b'{"error":{"message":"as a service says it"}}'
 
 
-def answer(status: int, url: str = A, content_type: str = "application/json") -> Answer:
-    return Answer(status, {"content-type": content_type}, b"{}", url)
+def answer(status: int, url: str = A, content_type: str = "application/json", body: bytes = WORDED) -> Answer:
+    return Answer(status, {"content-type": content_type}, body, url)
 
 
 def tls_error(name: str) -> ssl.SSLError:
@@ -66,6 +67,23 @@ def test_an_answer_that_another_url_may_better_is_kept_for_the_end(status: int) 
 @pytest.mark.parametrize("status", [200, 204, 304, 400, 401, 404, 405, 409, 413, 415, 422, 501])
 def test_every_other_answer_is_final(status: int) -> None:
     assert Attempts().take(answer(status))
+
+
+@pytest.mark.parametrize("status", [404, 405])
+@pytest.mark.parametrize("body", [b"", b"default backend - 404", b"{}", b'{"error":"no route"}', b"\xff"])
+def test_a_404_or_405_that_no_service_worded_leads_to_the_next_url(status: int, body: bytes) -> None:
+    attempts = Attempts()
+    assert not attempts.take(answer(status, A, body=body))
+    assert attempts.best() == answer(status, A, body=body)
+    assert attempts.take(answer(status, B))
+
+
+def test_of_the_answers_that_were_kept_a_services_own_goes_before_a_proxys() -> None:
+    attempts = Attempts()
+    attempts.take(answer(404, A, body=b""))
+    attempts.take(answer(503, B))
+    attempts.take(answer(404, "http://c", body=b""))
+    assert attempts.best() == answer(503, B)
 
 
 def test_where_none_answered_every_url_is_named() -> None:

@@ -137,9 +137,20 @@ def test_failures_before_the_first_grant_lapse_nothing() -> None:
 @pytest.mark.parametrize("randomly", [0.0, 1.0])
 def test_a_refusal_is_tried_again_slowly_and_says_why(randomly: float) -> None:
     beat = granted(randomly)
-    beat.refused(105.0, "422: $.model")
-    assert 105 + REFUSED_SECS / 2 <= beat.due_at <= 105 + REFUSED_SECS
+    beat.refused(115.0, "422: $.model")
+    assert 115 + REFUSED_SECS / 2 <= beat.due_at <= 115 + REFUSED_SECS
     assert (beat.state.status, beat.state.reason) == (HeartbeatStatus.REFUSED, "422: $.model")
+
+
+@pytest.mark.parametrize("randomly", [0.0, 1.0])
+def test_a_refusal_is_tried_again_inside_a_lease_that_holds(randomly: float) -> None:
+    beat = granted(randomly)
+    beat.refused(105.0, "409")
+    assert 105 + LEASE.heartbeat_interval_secs / 2 <= beat.due_at <= 105 + LEASE.heartbeat_interval_secs
+    beat.refused(114.9, "409")
+    beat.sent(115.0)
+    beat.granted(115.0, LEASE, URL)
+    assert (beat.state.status, beat.state.reason) == (HeartbeatStatus.REGISTERED, None)
 
 
 def test_a_change_is_due_at_once_also_after_a_refusal() -> None:

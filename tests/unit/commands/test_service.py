@@ -53,6 +53,14 @@ def test_a_status_is_refusal_or_no_service(status: int, body: bytes, kind: type,
     assert str(status) in str(error)
 
 
+@pytest.mark.parametrize(
+    "piece", [b'"\xff"', b'"\\ud800"', b'{"key":"\xc3"}', b"9" * 5000, b"1e999", b"[" * 5000, b'{"key":{"site_id":7}}']
+)
+def test_a_list_of_nonsense_is_no_list(piece: bytes) -> None:
+    with pytest.raises(NoService):
+        read(answer(200, b'{"complete":true,"pools":[' + piece + b"]}"), PoolList)
+
+
 def test_a_refusal_says_what_the_service_says() -> None:
     assert str(failure(answer(404))) == f"{HERE}: no such pool is registered (404)"
 
