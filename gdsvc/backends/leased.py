@@ -56,6 +56,11 @@ class LeasedStore(IndexedDirectory[Item, Key], Generic[Item, Key, Payload]):
     def _take(self, name: bytes, payload: Payload, source: str | None, cause: str, now: float) -> bool:
         """Shows what `payload` says, of which `cause` tells whence; False where it says nothing new."""
 
+    def _is_fixed(self, name: bytes) -> bool:
+        """Whether `name` is listed whatever registers, or does not."""
+        del name
+        return False
+
     def _admit(self, name: bytes) -> None:
         """Called before `name` registers. Raises LimitReached where there is no place for it."""
 

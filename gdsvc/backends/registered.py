@@ -183,15 +183,19 @@ class RegisteredReplicas(LeasedStore[RouterReplica, str, RouterReplica]):
         fixed: Iterable[RouterReplica] = (),
     ) -> None:
         super().__init__(ROUTERS, lease, clock, started_at, on_change)
-        replicas = {router.id: router for router in fixed}
+        replicas = {router.id.encode(): router for router in fixed}
         self._fixed = frozenset(replicas)
-        for router in replicas.values():
-            self._put(router.id.encode(), model.encode(router))
+        for name, router in replicas.items():
+            self._put(name, model.encode(router))
+
+    def _is_fixed(self, name: bytes) -> bool:
+        return name in self._fixed
 
     def _name(self, key: str) -> bytes:
-        if key in self._fixed:
+        name = key.encode()
+        if name in self._fixed:
             raise Conflict("this router id is given on the command line (--router) and cannot be changed over HTTP")
-        return key.encode()
+        return name
 
     def _named(self, payload: RouterReplica) -> bytes:
         return self._name(payload.id)

@@ -16,6 +16,7 @@ from gdsvc.pool_discovery.directory import PoolDirectory, ReplicaDirectory
 from gdsvc.pool_discovery.lease_clock import LeaseClock
 from gdsvc.pool_discovery.registrar import PoolRegistrar, ReplicaRegistrar
 from tests.contract.remote import Driven, driven_services, remote_pools, remote_replicas
+from tests.unit.backends.shared.shelf import Replica, Shelf, Store, pool_store, replica_store
 
 LEASE = Lease(5, 15)
 STARTED_AT = "2026-01-01T00:00:00.000Z"
@@ -85,15 +86,51 @@ async def memory_replicas() -> AsyncIterator[ReplicaStand]:
     yield MemoryStand(time, clock, store, store, store)
 
 
+class SharedStand(Generic[Store, Directory_co, Registrar_co]):
+    """A replica over a shared store that is read at every step of time."""
+
+    def __init__(self, replica: "Replica[Store]", directory: Directory_co, registrar: Registrar_co) -> None:
+        self.directory = directory
+        self.registrar = registrar
+        self._replica = replica
+        replica.poll()
+
+    async def pass_time(self, secs: float) -> None:
+        """Reads as time passes, and at its end."""
+        time = self._replica.time
+        until = time[0] + secs
+        while time[0] < until:
+            time[0] = min(until, time[0] + 0.0625)
+            self._replica.clock.tick()
+            self._replica.poll()
+
+    async def settle(self) -> None:
+        """What this replica wrote it shows at once."""
+
+
+@asynccontextmanager
+async def shared_pools() -> AsyncIterator[PoolStand]:
+    replica = Replica(Shelf(), [0.0], pool_store)
+    yield SharedStand(replica, replica.store, replica.store)
+
+
+@asynccontextmanager
+async def shared_replicas() -> AsyncIterator[ReplicaStand]:
+    replica = Replica(Shelf(), [0.0], replica_store())
+    yield SharedStand(replica, replica.store, replica.store)
+
+
 OpenPools = Callable[[], AbstractAsyncContextManager[PoolStand]]
 OpenReplicas = Callable[[], AbstractAsyncContextManager[ReplicaStand]]
 
 POOLS: dict[str, Callable[[pytest.FixtureRequest], OpenPools]] = {
     "memory": lambda _request: memory_pools,
+    "shared": lambda _request: shared_pools,
     "remote": lambda request: lambda: remote_pools(request.getfixturevalue("driven")),
 }
 REPLICAS: dict[str, Callable[[pytest.FixtureRequest], OpenReplicas]] = {
     "memory": lambda _request: memory_replicas,
+    "shared": lambda _request: shared_replicas,
     "remote": lambda request: lambda: remote_replicas(request.getfixturevalue("driven")),
 }
 
