@@ -70,11 +70,12 @@ class Engine(Protocol):
         """Renews the registration of `version`; None where it is not there any more and must be written again."""
         ...
 
-    async def deregister(self, name: bytes, *, listed: bool) -> Renewal | None:
-        """Ends the registration; what others will see of that. None where there is none.
+    async def find(self, name: bytes) -> Renewal | None:
+        """The last renewal of `name` in the store, as it is now; None where there is none."""
+        ...
 
-        `listed`: one is known of, so that it need not be asked for.
-        """
+    async def deregister(self, name: bytes, version: int) -> Renewal | None:
+        """Ends the registration of `version`; what readers will see of that, None where it is nothing."""
         ...
 
 
@@ -269,12 +270,18 @@ class SharedStore(LeasedStore[Item, Key, Payload]):
         """Takes the member out, here at once. Raises Conflict for a fixed id, Unavailable."""
         name = self._name(key)
         self.advance()  # what has lapsed is not there to be taken out
-        renewal = await self._engine.deregister(name, listed=name in self._index)
-        if renewal is None:
+        if name not in self._index and not await self._lives_elsewhere(name):
             return False
-        self._sightings.saw(name, renewal)
+        renewal = await self._engine.deregister(name, self._sightings.version(name))
+        if renewal is not None:
+            self._sightings.saw(name, renewal)
         self._deregister(name, "taken out by a DELETE", source)
         return True
+
+    async def _lives_elsewhere(self, name: bytes) -> bool:
+        """Whether another replica has written what has not been read here yet."""
+        renewal = await self._engine.find(name)
+        return renewal is not None and self._sightings.news(name, renewal, self._unix_now()) is News.RENEWED
 
 
 class SharedPoolStore(SharedStore[PoolListing, PoolKey, PoolRegistration], RegisteredPools):

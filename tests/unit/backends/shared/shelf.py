@@ -80,13 +80,15 @@ class ShelfEngine:
         self._check()
         return self._renewed(name, version) if name in self._shelf.registrations else None
 
-    async def deregister(self, name: bytes, *, listed: bool) -> Renewal | None:
+    async def find(self, name: bytes) -> Renewal | None:
+        """What is there."""
+        self._check()
+        return self._shelf.renewals.get(name)
+
+    async def deregister(self, name: bytes, version: int) -> Renewal | None:
         """Leaves a renewal behind that says so."""
         self._check()
-        found = self._shelf.renewals.get(name)
-        if not listed and (found is None or found.gone):
-            return None
-        return self._renewed(name, 0 if found is None else found.version, gone=True)
+        return self._renewed(name, version, gone=True)
 
     def _renewed(self, name: bytes, version: int, *, gone: bool = False) -> Renewal:
         self.renewals += 1

@@ -339,6 +339,16 @@ async def test_a_pool_that_this_replica_has_not_read_yet_can_be_deregistered() -
     assert models(a) == []
 
 
+async def test_what_has_lapsed_or_never_was_is_not_there_to_be_deregistered() -> None:
+    stand = fleet()
+    a, b = stand.replicas
+    assert not await a.store.deregister(KEY)
+    await a.store.register(pool())
+    stand.pass_until(40.0)
+    assert not await b.store.deregister(KEY)
+    assert not stand.shelf.renewals[P].gone
+
+
 async def test_a_name_that_the_store_dropped_on_purpose_is_gone_and_may_come_again() -> None:
     stand = fleet(1)
     a = stand.replicas[0]
