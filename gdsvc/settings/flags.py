@@ -12,7 +12,7 @@ from gdsvc.settings import values
 # What this version can do. A later version switches a mode on by adding its name here and its fields to Settings.
 AVAILABLE = {
     "--pool-discovery": ("registrations", "karmada", "mcs"),
-    "--registration-storage": ("memory",),
+    "--registration-storage": ("memory", "dynamodb"),
 }
 
 POOL_DISCOVERY = ("registrations", "karmada", "mcs")
@@ -265,21 +265,21 @@ WITH_STORAGE = (
         name="--dynamodb-table",
         metavar="NAME",
         only_with=DYNAMODB,
-        convert=values.text,
+        convert=values.dynamodb_table,
         help="Table that holds the registrations; required with dynamodb.",
     ),
     Flag(
         name="--dynamodb-region",
         metavar="NAME",
         only_with=DYNAMODB,
-        convert=values.text,
+        convert=values.aws_region,
         help="AWS region of the table, for example us-east-2. Unset means what AWS's own chain finds.",
     ),
     Flag(
         name="--dynamodb-endpoint-url",
         metavar="URL",
         only_with=DYNAMODB,
-        convert=values.text,
+        convert=values.base_url,
         help="Another endpoint than the region's own, for example http://127.0.0.1:8000 in a test.",
     ),
     Flag(
@@ -288,7 +288,7 @@ WITH_STORAGE = (
         only_with=DYNAMODB,
         default="2",
         convert=values.whole_number(1, LONGEST_LEASE_SECS),
-        help="How often the table is read, in whole seconds.",
+        help="How often the table is read, in whole seconds; below --lease-duration-secs.",
     ),
     Flag(
         name="--kubernetes-namespace",

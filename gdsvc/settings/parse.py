@@ -13,7 +13,7 @@ import msgspec
 from msgspec import Struct
 
 from gdsvc.settings import tls, values
-from gdsvc.settings.flags import AVAILABLE, CLUSTERS, SERVE_FLAGS, Flag, Mode
+from gdsvc.settings.flags import AVAILABLE, CLUSTERS, DYNAMODB, SERVE_FLAGS, Flag, Mode
 from gdsvc.settings.manual import help_text, version_text
 from gdsvc.settings.sources import Given, merge, read_argv
 from gdsvc.settings.values import Expected, shown
@@ -37,6 +37,15 @@ class ClusterSettings(Struct, frozen=True, kw_only=True):
     kubeconfig: str | None  # paths joined by colons
 
 
+class DynamoDbSettings(Struct, frozen=True, kw_only=True):
+    """What is set for registrations in DynamoDB. None of region and endpoint means what AWS's own chain finds."""
+
+    dynamodb_table: str
+    dynamodb_region: str | None
+    dynamodb_endpoint_url: str | None
+    dynamodb_poll_interval_secs: int
+
+
 class Settings(Struct, frozen=True, kw_only=True):
     """Everything that an operator can set, checked. Paths name files that passed their check at start."""
 
@@ -57,6 +66,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     log_level: Literal["debug", "info", "warning", "error"]
     log_format: Literal["auto", "json", "console"]
     clusters: ClusterSettings | None = None  # where pool_discovery is karmada or mcs
+    dynamodb: DynamoDbSettings | None = None  # where registration_storage is dynamodb
 
 
 class Usage(Exception):
@@ -88,6 +98,7 @@ def parse_serve(argv: Sequence[str], environ: Mapping[str, str], prog: str = "gd
     reading.check_lease()
     reading.check_named_once()
     reading.check_clusters()
+    reading.check_dynamodb()
     reading.check_tls()
     if reading.faults:
         raise Usage(tuple(reading.faults))
@@ -180,6 +191,18 @@ class _Reading:
             same = shown(str(self.values[relay]))
             self.faults.append(f"{self.label(frontend)}: expected another suffix than {self.label(relay)}, got {same}")
 
+    def check_dynamodb(self) -> None:
+        if self.values.get("--registration-storage") not in DYNAMODB.choices:
+            return
+        table, poll, lease = "--dynamodb-table", "--dynamodb-poll-interval-secs", "--lease-duration-secs"
+        if table not in self.given:
+            self.faults.append(f"{table}: expected with {self.label('--registration-storage')} dynamodb")
+        every, duration = self.values.get(poll), self.values.get(lease)
+        if isinstance(every, int) and isinstance(duration, int) and every >= duration:
+            self.faults.append(
+                f"{self.label(poll)}: expected less than {self.label(lease)}, got {every} and {duration}"
+            )
+
     def check_tls(self) -> None:
         cert, key, ca = "--tls-cert-path", "--tls-key-path", "--tls-client-ca-path"
         for name, others in ((cert, (key,)), (key, (cert,)), (ca, (cert, key))):
@@ -212,6 +235,8 @@ def _settings(reading: _Reading, environ: Mapping[str, str]) -> Settings:
         fields["locations"] = fields["location"]
         fields["kubeconfig"] = environ.get(KUBECONFIG_VARIABLE) or None
         fields["clusters"] = msgspec.convert(fields, ClusterSettings)
+    if fields["registration_storage"] in DYNAMODB.choices:
+        fields["dynamodb"] = msgspec.convert(fields, DynamoDbSettings)
     if "--log-level" not in reading.given:
         fields["log_level"] = values.first_level(environ.get(LEVEL_VARIABLE, "")) or fields["log_level"]
     return msgspec.convert(fields, Settings)
