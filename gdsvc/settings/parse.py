@@ -13,8 +13,8 @@ import msgspec
 from msgspec import Struct
 
 from gdsvc.settings import tls, values
-from gdsvc.settings.flags import AVAILABLE, CLUSTERS, DYNAMODB, SERVE_FLAGS, Flag, Mode
-from gdsvc.settings.manual import help_text, version_text
+from gdsvc.settings.flags import AVAILABLE, CLUSTERS, DYNAMODB, SERVE_FLAGS, TABLE_FLAGS, Flag, Mode
+from gdsvc.settings.manual import TABLE_COMMANDS, help_text, table_help_text, version_text
 from gdsvc.settings.sources import Given, merge, read_argv
 from gdsvc.settings.values import Expected, shown
 
@@ -105,6 +105,38 @@ def parse_serve(argv: Sequence[str], environ: Mapping[str, str], prog: str = "gd
     return _settings(reading, environ)
 
 
+class TableSettings(Struct, frozen=True, kw_only=True):
+    """What is set for a command on the table of registrations."""
+
+    command: Literal["create-table", "check"]
+    dynamodb_table: str
+    dynamodb_region: str | None
+    dynamodb_endpoint_url: str | None
+    shards: int
+    dry_run: bool
+
+
+def parse_table(argv: Sequence[str], environ: Mapping[str, str], prog: str) -> TableSettings:
+    """The settings of `gdsvc dynamodb COMMAND`; `argv` begins with the command. Raises Usage, SystemExit(0)."""
+    flags = {flag.name: flag for flag in TABLE_FLAGS}
+    command = argv[0] if argv and not argv[0].startswith("-") else None
+    line = read_argv(argv if command is None else argv[1:], flags)
+    if line.asked is not None:
+        sys.stdout.write(table_help_text(prog, TABLE_FLAGS) if line.asked == "--help" else f"{version_text()}\n")
+        raise SystemExit(0)
+    reading = _Reading(flags, merge(line, environ, flags), line.faults)
+    if command not in TABLE_COMMANDS:
+        given = "" if command is None else f", got {shown(command)}"
+        reading.faults.insert(0, f"expected one of the commands {', '.join(TABLE_COMMANDS)}{given}")
+    reading.read_others()
+    if "--dynamodb-table" not in reading.given:
+        reading.faults.append("--dynamodb-table: expected the table to work on")
+    if reading.faults:
+        raise Usage(tuple(reading.faults))
+    fields = {name.removeprefix("--").replace("-", "_"): value for name, value in reading.values.items()}
+    return msgspec.convert(fields | {"command": command, "dry_run": fields["dry_run"] == "yes"}, TableSettings)
+
+
 class _Reading:
     """One command line while it is read: values by flag name so far, faults so far."""
 
@@ -134,7 +166,7 @@ class _Reading:
     def _fits_mode(self, flag: Flag) -> bool:
         """Whether the flag is to be read: its mode is chosen and there. A fault where it is set for another mode."""
         mode = flag.only_with
-        if mode is None:
+        if mode is None or mode.flag not in self.flags:  # a command that has no modes
             return True
         chosen = self.values.get(mode.flag)
         if chosen is not None and chosen not in mode.choices and flag.name in self.given:

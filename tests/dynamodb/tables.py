@@ -53,7 +53,7 @@ async def table(endpoint: str, name: str | None = None, shards: int = SHARDS) ->
 
 
 class Replica:
-    """One replica of the service over a table: its stores, its own clock, and a reader that reads when it is told to."""
+    """One replica of the service over a table: its stores, its own clock, and a reader that reads when told to."""
 
     def __init__(self, made: Table, batches: Batches, writer: Writer, time: list[float], lease: Lease) -> None:
         self.time = time

@@ -60,6 +60,13 @@ async def create(table: Table, shards: int) -> AsyncGenerator[str]:
         yield f"enabled time to live on the attribute {TTL_ATTRIBUTE}"
     if await table.put(codec.layout_item(shards)):
         yield f"laid it out in {shards} shards"
+        return
+    item = await table.layout()
+    place = None if item is None else codec.place_in(item)
+    if place is None:
+        raise Failed("refused", "the table has a layout that this version of gdsvc does not know")
+    if place.shards != shards:
+        yield f"it has {place.shards} shards, not {shards}, which cannot be changed any more"
 
 
 async def _active(table: Table) -> None:
