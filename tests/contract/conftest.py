@@ -16,7 +16,6 @@ from gdsvc.pool_discovery.directory import PoolDirectory, ReplicaDirectory
 from gdsvc.pool_discovery.lease_clock import LeaseClock
 from gdsvc.pool_discovery.registrar import PoolRegistrar, ReplicaRegistrar
 from tests.contract.remote import Driven, driven_services, remote_pools, remote_replicas
-from tests.dynamodb.ministack import running
 from tests.dynamodb.tables import Replica as DynamoDbReplica
 from tests.dynamodb.tables import replica, table
 from tests.unit.backends.shared.shelf import Replica, Shelf, Store, pool_store, replica_store
@@ -176,13 +175,6 @@ def driven() -> Iterator[Driven]:
     """The process of the services that remote stands follow."""
     with driven_services() as process:
         yield process
-
-
-@pytest.fixture(scope="session")
-def ministack() -> Iterator[str]:
-    """The endpoint of a DynamoDB on loopback."""
-    with running() as endpoint:
-        yield endpoint
 
 
 NEEDS = {"dynamodb": (pytest.mark.dynamodb, pytest.mark.timeout(180))}
