@@ -104,7 +104,7 @@ class Service:
                 peer_timeout=PEER_TIMEOUT_SECS,
             )
             pulse = Pulse(self._clock, (*self._discovery.advancing, self._changes, self._bodies))
-            async with self._found_out(), server, pulse, batching:
+            async with pulse, self._found_out(), server, batching:  # found out while time is kept: it may take seconds
                 # What is loaded by now stays: a full collection need not look at it, which would hold the loop.
                 gc.collect()
                 gc.freeze()

@@ -66,7 +66,8 @@ class DynamoDb:
                 async with self._reader:
                     yield
         except Failed as failed:
-            raise NoTable(f"--dynamodb-table {settings.dynamodb_table}: {failed}") from None
+            hint = "; `gdsvc dynamodb create-table` makes it" if failed.kind == "absent" else ""
+            raise NoTable(f"--dynamodb-table {settings.dynamodb_table}: {failed}{hint}") from None
 
     async def _first_reading(self) -> None:
         """A table that cannot be reached now may be later; one that is not there is told at once. Raises Failed."""

@@ -1,14 +1,19 @@
 """A proxy on loopback before a DynamoDB that throttles, is slow, answers late reads, or cuts connections, as told."""
 
+import asyncio
 import json
+import threading
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from random import Random
 from types import TracebackType
 from typing import Self
 
 import aiohttp
 from aiohttp import web
+
+from tests.e2e.wire import PATIENCE
 
 TARGET = "x-amz-target"
 NOT_PASSED = frozenset({"host", "content-length", "transfer-encoding", "connection", "content-encoding"})
@@ -94,3 +99,20 @@ def _cut(request: web.Request) -> web.StreamResponse:
     assert request.transport is not None
     request.transport.abort()
     return web.Response(status=500)
+
+
+@contextmanager
+def in_a_thread(endpoint: str) -> Iterator[FaultyTable]:
+    """A proxy with a loop of its own, for services that are processes."""
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever)
+    thread.start()
+    proxy = FaultyTable(endpoint)
+    try:
+        asyncio.run_coroutine_threadsafe(proxy.__aenter__(), loop).result(PATIENCE)
+        yield proxy
+        asyncio.run_coroutine_threadsafe(proxy.__aexit__(None, None, None), loop).result(PATIENCE)
+    finally:
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join(PATIENCE)
+        loop.close()

@@ -21,7 +21,7 @@ from gdsvc.backends.dynamodb.table import GETS, Page
 from gdsvc.backends.shared.store import Registration, SharedStore, Shown
 
 SHARDS_AT_ONCE: Final = 8
-CALL_SECS: Final = 5.0  # for one page or batch, its repetitions included
+CALL_SECS: Final = 5.0  # for one page or batch, its repetitions included; less where a pass is due more often
 LONGEST_WAIT_SECS: Final = 10.0  # between two passes that fail
 STEP: Final = 200  # renewals shown before others get their turn
 
@@ -49,6 +49,7 @@ class Reader:
         self._stores = stores
         self._engines = engines
         self._every_secs = every_secs
+        self._call_secs = min(2 * every_secs, CALL_SECS)
         self._unix_now = unix_now
         self._task: asyncio.Task[None] | None = None
         self._failures = 0  # in a row
@@ -75,25 +76,26 @@ class Reader:
         now = asyncio.get_running_loop().time
         while True:
             began_at = now()
+            since = {store: store.begin() for store in self._stores.values()}
             try:
                 await self.poll()
             except Failed as failed:
-                self._failed(failed)
+                self._failed(failed, since)
             except Exception:  # whatever it is, the next pass may go well
                 log.exception("dynamodb.poll_failed")
-                self._failed(Failed("server", "a fault of ours, which is in the log"))
+                self._failed(Failed("server", "a fault of ours, which is in the log"), since)
             due_secs = self._every_secs
             if self._failures:
                 due_secs = min(self._every_secs * 2 ** (self._failures - 1), max(LONGEST_WAIT_SECS, self._every_secs))
                 due_secs *= random.uniform(0.75, 1.0)  # noqa: S311 - spreads load, guards nothing
             await asyncio.sleep(max(0.0, began_at + due_secs - now()))
 
-    def _failed(self, failed: Failed) -> None:
+    def _failed(self, failed: Failed, since: Mapping[Store, float]) -> None:
         self._failures += 1
         if self._failures == 1:
             log.warning("dynamodb.unread", fault=str(failed), kind=failed.kind)
-        for store in self._stores.values():
-            store.unread()
+        for store, began_at in since.items():
+            store.unread(began_at)
 
     # -- one pass
 
@@ -120,9 +122,9 @@ class Reader:
 
     async def layout(self) -> Place:
         """How the table is laid out. Raises Failed, also where this version cannot read it."""
-        item = await patiently(self._writer.table.layout, CALL_SECS, self._writer.noted, what="get_item")
+        item = await patiently(self._writer.table.layout, self._call_secs, self._writer.noted, what="get_item")
         if item is None:
-            raise Failed("absent", "the table was not made by `gdsvc dynamodb create-table`: its layout is missing")
+            raise Failed("absent", "there is no layout in it")
         place = codec.place_in(item)
         if place is None:
             raise Failed("refused", "the table has a layout that this version of gdsvc does not know")
@@ -158,7 +160,7 @@ class Reader:
 
     async def _page(self, shard: str, after: Item | None) -> Page:
         return await patiently(
-            lambda: self._writer.table.renewals(shard, after), CALL_SECS, self._writer.noted, what="query"
+            lambda: self._writer.table.renewals(shard, after), self._call_secs, self._writer.noted, what="query"
         )
 
     async def _show(self, place: Place, found: Sequence[Found], unreadable: set[NameOf]) -> None:
@@ -195,7 +197,7 @@ class Reader:
             if left:
                 raise Failed("throttled", "batch_get_item: some items were not read")
 
-        await patiently(get, CALL_SECS, self._writer.noted, what="batch_get_item")
+        await patiently(get, self._call_secs, self._writer.noted, what="batch_get_item")
         return items
 
 

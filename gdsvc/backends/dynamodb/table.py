@@ -6,6 +6,7 @@ the operation and the error's code: what else they say may hold names of account
 
 import asyncio
 import importlib
+import logging
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Final, NoReturn
@@ -200,11 +201,27 @@ def _refusal(response: Mapping[str, Any], operation: str) -> Exception:
 @asynccontextmanager
 async def opened(name: str, region: str | None, endpoint_url: str | None) -> AsyncGenerator[Table]:
     """The table, over a client of its own. Raises NotInstalled; Failed where region or credentials are not there."""
+    session, config = await asyncio.to_thread(_loaded)  # which takes seconds
+    try:
+        making = session.create_client("dynamodb", region_name=region, endpoint_url=endpoint_url, config=config)
+        client = await making.__aenter__()
+    except Exception as error:  # noqa: BLE001 - as in _call
+        _translate(error, "opening the table")
+    try:
+        yield Table(client, name)
+    finally:
+        await making.__aexit__(None, None, None)
+
+
+def _loaded() -> tuple[Any, Any]:
+    """A session of the AWS client that has read what it reads from files, and how clients are to be. For a thread."""
     try:
         session_module = importlib.import_module("aiobotocore.session")
         config_module = importlib.import_module("aiobotocore.config")
     except ImportError:
         raise NotInstalled from None
+    for logger in ("aiobotocore", "botocore"):  # at debug they log requests, which bear session tokens
+        logging.getLogger(logger).setLevel(logging.WARNING)
     config = config_module.AioConfig(
         connect_timeout=CONNECT_SECS,
         read_timeout=READ_SECS,
@@ -214,14 +231,8 @@ async def opened(name: str, region: str | None, endpoint_url: str | None) -> Asy
         tcp_keepalive=True,
     )
     session = session_module.get_session()
-    try:
-        made = session.create_client("dynamodb", region_name=region, endpoint_url=endpoint_url, config=config)
-        client = await made.__aenter__()
-    except asyncio.CancelledError:
-        raise
-    except Exception as error:  # noqa: BLE001 - as in _call
-        _translate(error, "opening the table")
-    try:
-        yield Table(client, name)
-    finally:
-        await made.__aexit__(None, None, None)
+    loader = session.get_component("data_loader")
+    for kind in ("service-2", "paginators-1", "waiters-2"):
+        loader.load_service_model("dynamodb", kind)
+    loader.load_data("endpoints")
+    return session, config

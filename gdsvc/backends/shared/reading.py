@@ -44,7 +44,7 @@ class ReadingTime:
         self._first_judged_at = min(self._first_judged_at, self.judged_at)
 
     def unread(self, at: float) -> None:
-        """A pass failed at `at`."""
+        """A pass failed that began at `at`."""
         self._failing_since = min(self._failing_since, at)
 
     def heard_at(self, at: float) -> float:

@@ -168,9 +168,9 @@ class SharedStore(LeasedStore[Item, Key, Payload]):
         self._reading.read(began_at)
         self.advance()
 
-    def unread(self) -> None:
-        """A pass failed, just now."""
-        self._reading.unread(self._clock.now())
+    def unread(self, since: float | None = None) -> None:
+        """A pass failed that began at `since`, or just now."""
+        self._reading.unread(self._clock.now() if since is None else since)
         self.advance()
 
     def lacks(self, name: bytes, renewal: Renewal) -> bool:
