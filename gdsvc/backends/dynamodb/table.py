@@ -14,6 +14,7 @@ from typing import Any, Final, NoReturn
 from msgspec import Struct
 
 from gdsvc.backends.dynamodb.codec import TTL_ATTRIBUTE, Item, Key, kept_until
+from gdsvc.backends.dynamodb.credentials import KeptFresh
 from gdsvc.backends.dynamodb.keys import LAYOUT_KEY, Part
 from gdsvc.backends.dynamodb.patience import Failed, FaultKind
 from gdsvc.errors import GdsvcError
@@ -202,13 +203,16 @@ def _refusal(response: Mapping[str, Any], operation: str) -> Exception:
 async def opened(name: str, region: str | None, endpoint_url: str | None) -> AsyncGenerator[Table]:
     """The table, over a client of its own. Raises NotInstalled; Failed where region or credentials are not there."""
     session, config = await asyncio.to_thread(_loaded)  # which takes seconds
+    fresh = KeptFresh(session.get_component("credential_provider"))
+    session.register_component("credential_provider", fresh)
     try:
         making = session.create_client("dynamodb", region_name=region, endpoint_url=endpoint_url, config=config)
         client = await making.__aenter__()
     except Exception as error:  # noqa: BLE001 - as in _call
         _translate(error, "opening the table")
     try:
-        yield Table(client, name)
+        async with fresh:
+            yield Table(client, name)
     finally:
         await making.__aexit__(None, None, None)
 
@@ -220,8 +224,8 @@ def _loaded() -> tuple[Any, Any]:
         config_module = importlib.import_module("aiobotocore.config")
     except ImportError:
         raise NotInstalled from None
-    for logger in ("aiobotocore", "botocore"):  # at debug they log requests, which bear session tokens
-        logging.getLogger(logger).setLevel(logging.WARNING)
+    for logger in ("aiobotocore", "botocore"):  # they log requests, which bear tokens, and what providers raise
+        logging.getLogger(logger).setLevel(logging.ERROR)
     config = config_module.AioConfig(
         connect_timeout=CONNECT_SECS,
         read_timeout=READ_SECS,
