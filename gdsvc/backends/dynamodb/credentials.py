@@ -57,7 +57,8 @@ class HeldCredentials:
 
     def remaining_secs(self, unix_now: float) -> float | None:
         """How long they are good for; None where nothing is known of an end, as of those in a file."""
-        ends_at = vars(self._fetched).get("_expiry_time")
+        known: dict[str, Any] = vars(self._fetched)
+        ends_at = known.get("_expiry_time")  # it has no public name
         return None if ends_at is None else float(ends_at.timestamp()) - unix_now
 
 

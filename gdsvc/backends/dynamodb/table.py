@@ -175,10 +175,10 @@ class _ConditionFailed(Exception):
 
 
 def _translate(error: Exception, operation: str) -> NoReturn:
-    response = getattr(error, "response", None)
-    if isinstance(response, dict):
-        raise _refusal(response, operation) from None
     exceptions = importlib.import_module("botocore.exceptions")
+    if isinstance(error, exceptions.ClientError):
+        answer: Any = error
+        raise _refusal(answer.response, operation) from None
     if isinstance(error, (exceptions.ConnectTimeoutError, exceptions.ReadTimeoutError)):
         raise Failed("slow", f"{operation} took too long") from None
     if isinstance(error, (exceptions.NoCredentialsError, exceptions.CredentialRetrievalError)):
