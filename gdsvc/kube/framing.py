@@ -6,6 +6,7 @@ item. Neither class does I/O.
 
 import re
 from collections.abc import Iterator
+from types import GenericAlias
 from typing import Final, Generic, Protocol, TypeVar
 
 import msgspec
@@ -30,6 +31,8 @@ _BETWEEN_SPAN: Final = 256  # bytes looked at before a first key: more white spa
 class Decoder(Protocol[T_co]):
     """msgspec.json.Decoder, as far as it is used."""
 
+    @property
+    def type(self) -> type[T_co]: ...
     def decode(self, buf: bytes | msgspec.Raw, /) -> T_co: ...
 
 

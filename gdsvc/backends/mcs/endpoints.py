@@ -4,14 +4,16 @@ Pure functions. Which slices belong together is decided by naming.py, what they 
 """
 
 import socket
-from collections.abc import Callable, Iterable
+from collections import deque
+from collections.abc import Iterable, Sequence
 from ipaddress import AddressValueError, IPv6Address
+from itertools import chain, repeat
 
 from msgspec import Struct
 
 from gdsvc.backends.mcs.naming import manager_of
 from gdsvc.kube import objects
-from gdsvc.kube.objects import Conditions, Endpoint, EndpointSlice
+from gdsvc.kube.objects import Conditions, EndpointSlice, TargetRef
 from gdsvc.model import base_url_fault
 
 SUBMARINER = "lighthouse-agent.submariner.io"  # the one implementation known to export a service IP instead of pods
@@ -23,9 +25,10 @@ _READY = Conditions()  # absent conditions are those of a Ready endpoint
 
 
 class Target(Struct, frozen=True, gc=False):
-    """One endpoint: its addresses of one family, interchangeable; its pod as `namespace/name` where one is named.
+    """One endpoint: its addresses of one family, interchangeable; its pod where one is named.
 
-    `terminating` is for whoever asks why: what terminates is not `ready`.
+    `pod` is its name, as decoded, behind `namespace/` only where that is not the slice's own: a view may have a
+    million. `terminating` is for whoever asks why: what terminates is not `ready`.
     """
 
     addresses: tuple[str, ...]
@@ -52,17 +55,15 @@ class SliceView(Struct, frozen=True, gc=False):
 
 def view_of(endpoint_slice: EndpointSlice) -> SliceView:
     """What `endpoint_slice` says. An endpoint without an address that can be read is none. Never raises."""
-    canonical = host_name if endpoint_slice.address_type == "FQDN" else ip_address
-    namespace = endpoint_slice.metadata.namespace or ""
+    namespace = endpoint_slice.metadata.namespace
     targets: list[Target] = []
-    for endpoint in endpoint_slice.endpoints or ():
-        addresses = _addresses(endpoint.addresses or (), canonical)
+    for endpoint, addresses in zip(endpoint_slice.endpoints or (), _addresses_of(endpoint_slice), strict=True):
         if addresses:
             state = endpoint.conditions or _READY
-            pod = _pod_of(endpoint, namespace)
+            pod = _pod_of(endpoint.target_ref, namespace)
             targets.append(Target(addresses, is_ready(state), pod, state.terminating is True))
     return SliceView(
-        endpoint_slice.metadata.name or "",
+        endpoint_slice.metadata.name,
         tuple(targets),
         tuple(_tcp_ports(endpoint_slice.ports or ())),
         holds_service_ip(endpoint_slice),
@@ -75,7 +76,7 @@ def holds_service_ip(endpoint_slice: EndpointSlice) -> bool:
     if manager_of(endpoint_slice) != SUBMARINER or len(endpoints) != 1:
         return False
     headless, only = labels.get(SUBMARINER_HEADLESS), endpoints[0]
-    unnamed = only.target_ref is None and not only.hostname and not only.node_name
+    unnamed = only.target_ref is None and not only.hostname  # its older versions gave a pod one, if nothing else
     return headless == "false" or (headless is None and unnamed)
 
 
@@ -138,9 +139,8 @@ def port_named_or_only(view: SliceView, name: str) -> int | None:
 
 def ready_addresses(views: Iterable[SliceView]) -> tuple[str, ...]:
     """Every address of every Ready target, sorted. A target is Ready if any of the slices says so."""
-    return tuple(
-        sorted({address for view in views for target in view.targets if target.ready for address in target.addresses})
-    )
+    ready = [target.addresses for view in views for target in view.targets if target.ready]
+    return tuple(sorted(dict.fromkeys(chain.from_iterable(ready))))  # in their order, which may be sorted in parts
 
 
 def ready_urls(views: Iterable[SliceView], port_name: str) -> tuple[str, ...]:
@@ -153,12 +153,23 @@ def ready_urls(views: Iterable[SliceView], port_name: str) -> tuple[str, ...]:
     return tuple(sorted(found))
 
 
-def _addresses(texts: tuple[str, ...], canonical: Callable[[str], str | None]) -> tuple[str, ...]:
-    """Canonical, each once, in their order, less those that cannot be read."""
-    if len(texts) == 1:  # as controllers write them: a third of the time of what follows
-        known = canonical(texts[0])
-        return () if known is None else (known,)
-    return tuple(dict.fromkeys(known for text in texts if (known := canonical(text)) is not None))
+def _addresses_of(endpoint_slice: EndpointSlice) -> Sequence[tuple[str, ...]]:
+    """Of each endpoint its addresses: canonical, each once, in their order, less those that cannot be read."""
+    written = [endpoint.addresses or () for endpoint in endpoint_slice.endpoints or ()]
+    if endpoint_slice.address_type != "FQDN" and _each_one_ipv4(written):
+        return written
+    canonical = host_name if endpoint_slice.address_type == "FQDN" else ip_address
+    return [tuple(dict.fromkeys(known for text in texts if (known := canonical(text)))) for texts in written]
+
+
+def _each_one_ipv4(written: Iterable[tuple[str, ...]]) -> bool:
+    """Whether each is one IPv4 address, as controllers write them: canonical as it stands, and kept as decoded."""
+    try:
+        texts = [text for (text,) in written]
+        deque(map(socket.inet_pton, repeat(socket.AF_INET), texts), maxlen=0)  # no turn of the interpreter for each
+    except (OSError, ValueError):  # ValueError: none or several, or a text as in ip_address
+        return False
+    return True
 
 
 def _state_of(target: Target) -> str:
@@ -167,11 +178,12 @@ def _state_of(target: Target) -> str:
     return "terminating" if target.terminating else "not Ready"
 
 
-def _pod_of(endpoint: Endpoint, namespace: str) -> str | None:
-    reference = endpoint.target_ref
+def _pod_of(reference: TargetRef | None, namespace: str) -> str | None:
     if reference is None or reference.kind != "Pod" or not reference.name:
         return None
-    return f"{reference.namespace or namespace}/{reference.name}"
+    if reference.namespace == namespace or not reference.namespace:
+        return reference.name
+    return f"{reference.namespace}/{reference.name}"
 
 
 def _tcp_ports(ports: Iterable[objects.Port]) -> Iterable[Port]:

@@ -74,7 +74,8 @@ def router_replicas(
 def replica_id(service: ServiceKey, target: Target) -> str:
     """`<cluster>/<namespace>/<pod>`, or the address where no pod is named or the name would be too long for an id."""
     if target.pod is not None:
-        name = f"{service.cluster}/{target.pod}"
+        pod = target.pod if "/" in target.pod else f"{service.namespace}/{target.pod}"
+        name = f"{service.cluster}/{pod}"
         if text_fault(name) is None:
             return name
     return target.addresses[0]

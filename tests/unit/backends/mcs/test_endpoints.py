@@ -28,7 +28,7 @@ def test_readiness_is_ready_and_not_terminating_and_absence_is_no_obstacle(
 ) -> None:
     given = made(endpoints=[endpoint("10.0.0.1", ready=ready, serving=serving, terminating=terminating)])
     assert [target.ready for target in view_of(given).targets] == [(ready, terminating) in READY]
-    assert endpoints.is_ready(Conditions(ready, serving, terminating)) is ((ready, terminating) in READY)
+    assert endpoints.is_ready(Conditions(ready, terminating)) is ((ready, terminating) in READY)
 
 
 @pytest.mark.parametrize("conditions", [{"conditions": None}, {"conditions": {}}, {}, {"conditions": {"ready": None}}])
@@ -102,17 +102,18 @@ def test_an_endpoint_without_an_address_that_can_be_read_is_none() -> None:
     assert view_of(given).targets == (Target(("10.0.0.1",), True),)
 
 
-def test_only_pods_are_remembered_as_pods() -> None:
+def test_only_pods_are_remembered_and_with_a_namespace_only_where_it_is_another() -> None:
     references = [
         {"kind": "Pod", "name": "p", "namespace": "elsewhere"},
         {"kind": "Pod", "name": "p"},
+        {"kind": "Pod", "name": "p", "namespace": "relay"},
         {"kind": "Service", "name": "p"},
         {"kind": "Pod", "name": ""},
         {"name": "p"},
         None,
     ]
     given = made(endpoints=[{"addresses": ["10.0.0.1"], "targetRef": reference} for reference in references])
-    assert [target.pod for target in view_of(given).targets] == ["elsewhere/p", "relay/p", None, None, None, None]
+    assert [target.pod for target in view_of(given).targets] == ["elsewhere/p", "p", "p", None, None, None, None]
 
 
 # ------------------------------------------------------------------------------------------- ports and URLs
