@@ -232,8 +232,9 @@ class Reflector(Generic[T]):
     async def _read_list(self, reply: Reply) -> None:
         items = Items(self._kind.decoder)
         async for chunk in reply.chunks():
+            whole = memoryview(chunk)
             for begin in range(0, len(chunk), STEP_BYTES):
-                for item in items.feed(chunk[begin : begin + STEP_BYTES]):
+                for item in items.feed(whole[begin : begin + STEP_BYTES]):
                     self._carry_out(self._watcher.item(item))
                 await self._step()
         try:
