@@ -45,7 +45,7 @@ class TargetRef(_Read, frozen=True):
 class Endpoint(_Read, frozen=True):
     """One endpoint: all its addresses lead to the same place. A list may hold a million: no member without a reader."""
 
-    addresses: tuple[str, ...] | None = None
+    addresses: list[str] | None = None
     conditions: Conditions | None = None
     target_ref: TargetRef | None = None
     hostname: str | None = None

@@ -7,7 +7,7 @@ import socket
 from collections import deque
 from collections.abc import Iterable, Sequence
 from ipaddress import AddressValueError, IPv6Address
-from itertools import chain, repeat
+from itertools import repeat
 
 from msgspec import Struct
 
@@ -25,16 +25,22 @@ _READY = Conditions()  # absent conditions are those of a Ready endpoint
 
 
 class Target(Struct, frozen=True, gc=False):
-    """One endpoint: its addresses of one family, interchangeable; its pod where one is named.
+    """One endpoint: its address and its pod, where one is named. There may be a million: what is rare comes last.
 
-    `pod` is its name, as decoded, behind `namespace/` only where that is not the slice's own: a view may have a
-    million. `terminating` is for whoever asks why: what terminates is not `ready`.
+    `pod` is a name as decoded, behind `namespace/` only where that is not the slice's own. `terminating` is for whoever
+    asks why: what terminates is not `ready`. `others`: interchangeable with `address` and of its family.
     """
 
-    addresses: tuple[str, ...]
+    address: str
     ready: bool
     pod: str | None = None
     terminating: bool = False
+    others: tuple[str, ...] = ()
+
+    @property
+    def addresses(self) -> tuple[str, ...]:
+        """All of them, in their order."""
+        return (self.address, *self.others)
 
 
 class Port(Struct, frozen=True, gc=False):
@@ -55,13 +61,13 @@ class SliceView(Struct, frozen=True, gc=False):
 
 def view_of(endpoint_slice: EndpointSlice) -> SliceView:
     """What `endpoint_slice` says. An endpoint without an address that can be read is none. Never raises."""
-    namespace = endpoint_slice.metadata.namespace
+    namespace, endpoints = endpoint_slice.metadata.namespace, endpoint_slice.endpoints or ()
     targets: list[Target] = []
-    for endpoint, addresses in zip(endpoint_slice.endpoints or (), _addresses_of(endpoint_slice), strict=True):
-        if addresses:
+    for endpoint, address, others in zip(endpoints, *_addresses_of(endpoint_slice), strict=False):
+        if address:
             state = endpoint.conditions or _READY
             pod = _pod_of(endpoint.target_ref, namespace)
-            targets.append(Target(addresses, is_ready(state), pod, state.terminating is True))
+            targets.append(Target(address, is_ready(state), pod, state.terminating is True, others))
     return SliceView(
         endpoint_slice.metadata.name,
         tuple(targets),
@@ -87,7 +93,7 @@ def is_ready(conditions: Conditions) -> bool:
 
 def conditions_told(view: SliceView) -> str:
     """One phrase about the slice and the conditions of its targets, the first TARGETS_TOLD of them by address."""
-    states = sorted((target.addresses[0], _state_of(target)) for target in view.targets)
+    states = sorted((target.address, _state_of(target)) for target in view.targets)
     told = [f"{address} {state}" for address, state in states[:TARGETS_TOLD]]
     if len(states) > TARGETS_TOLD:
         told.append(f"{len(states) - TARGETS_TOLD} more")
@@ -139,8 +145,12 @@ def port_named_or_only(view: SliceView, name: str) -> int | None:
 
 def ready_addresses(views: Iterable[SliceView]) -> tuple[str, ...]:
     """Every address of every Ready target, sorted. A target is Ready if any of the slices says so."""
-    ready = [target.addresses for view in views for target in view.targets if target.ready]
-    return tuple(sorted(dict.fromkeys(chain.from_iterable(ready))))  # in their order, which may be sorted in parts
+    ready = [target for view in views for target in view.targets if target.ready]
+    found = dict.fromkeys([target.address for target in ready])  # in their order, which may be sorted in parts
+    for target in ready:
+        if target.others:
+            found.update(dict.fromkeys(target.others))
+    return tuple(sorted(found))
 
 
 def ready_urls(views: Iterable[SliceView], port_name: str) -> tuple[str, ...]:
@@ -149,27 +159,28 @@ def ready_urls(views: Iterable[SliceView], port_name: str) -> tuple[str, ...]:
     for view in views:
         port = port_named_or_only(view, port_name)
         if port is not None:
-            found.update(url(target.addresses[0], port) for target in view.targets if target.ready)
+            found.update(url(target.address, port) for target in view.targets if target.ready)
     return tuple(sorted(found))
 
 
-def _addresses_of(endpoint_slice: EndpointSlice) -> Sequence[tuple[str, ...]]:
-    """Of each endpoint its addresses: canonical, each once, in their order, less those that cannot be read."""
+def _addresses_of(endpoint_slice: EndpointSlice) -> tuple[Iterable[str], Iterable[tuple[str, ...]]]:
+    """The address of each endpoint, empty where none can be read; its others. Canonical, each once, in their order."""
     written = [endpoint.addresses or () for endpoint in endpoint_slice.endpoints or ()]
-    if endpoint_slice.address_type != "FQDN" and _each_one_ipv4(written):
-        return written
+    if endpoint_slice.address_type != "FQDN" and (only := _each_one_ipv4(written)) is not None:
+        return only, repeat(())
     canonical = host_name if endpoint_slice.address_type == "FQDN" else ip_address
-    return [tuple(dict.fromkeys(known for text in texts if (known := canonical(text)))) for texts in written]
+    found = [tuple(dict.fromkeys(known for text in texts if (known := canonical(text)))) for texts in written]
+    return [addresses[0] if addresses else "" for addresses in found], [addresses[1:] for addresses in found]
 
 
-def _each_one_ipv4(written: Iterable[tuple[str, ...]]) -> bool:
-    """Whether each is one IPv4 address, as controllers write them: canonical as it stands, and kept as decoded."""
+def _each_one_ipv4(written: Iterable[Sequence[str]]) -> list[str] | None:
+    """The texts, where each is one IPv4 address, as controllers write them: canonical as it stands. None otherwise."""
     try:
         texts = [text for (text,) in written]
         deque(map(socket.inet_pton, repeat(socket.AF_INET), texts), maxlen=0)  # no turn of the interpreter for each
     except (OSError, ValueError):  # ValueError: none or several, or a text as in ip_address
-        return False
-    return True
+        return None
+    return texts
 
 
 def _state_of(target: Target) -> str:

@@ -64,7 +64,7 @@ def router_replicas(
             continue
         for target in view.targets:
             if target.ready:
-                address = target.addresses[0]
+                address = target.address
                 name, candidate = replica_id(service, target), (":" in address, address, port)
                 found[name] = min(found.get(name, candidate), candidate)
     replicas = (RouterReplica(name, url(address, port)) for name, (_, address, port) in found.items())
@@ -78,4 +78,4 @@ def replica_id(service: ServiceKey, target: Target) -> str:
         name = f"{service.cluster}/{pod}"
         if text_fault(name) is None:
             return name
-    return target.addresses[0]
+    return target.address

@@ -16,7 +16,7 @@ READY = {(True, False), (True, None), (None, False), (None, None)}  # of ready a
 
 
 def tcp(*ports: tuple[str, int]) -> SliceView:
-    return SliceView("s", (Target(("10.0.0.1",), True),), tuple(Port(*port) for port in ports))
+    return SliceView("s", (Target("10.0.0.1", True),), tuple(Port(*port) for port in ports))
 
 
 # ------------------------------------------------------------------------------------------------ readiness
@@ -99,7 +99,7 @@ def test_every_address_is_an_identity_and_a_mapped_one_is_listed_once() -> None:
 
 def test_an_endpoint_without_an_address_that_can_be_read_is_none() -> None:
     given = made(endpoints=[endpoint("nonsense"), endpoint(), {"addresses": None}, endpoint("x", "10.0.0.1")])
-    assert view_of(given).targets == (Target(("10.0.0.1",), True),)
+    assert view_of(given).targets == (Target("10.0.0.1", True),)
 
 
 def test_only_pods_are_remembered_and_with_a_namespace_only_where_it_is_another() -> None:
