@@ -5,23 +5,21 @@ Pure functions. Which slices belong together is decided by naming.py, what they 
 
 import socket
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from ipaddress import AddressValueError, IPv6Address
-from itertools import repeat
+from itertools import chain, repeat
 
 from msgspec import Struct
 
 from gdsvc.backends.mcs.naming import manager_of
 from gdsvc.kube import objects
-from gdsvc.kube.objects import Conditions, EndpointSlice, TargetRef
+from gdsvc.kube.objects import Endpoint, EndpointSlice
 from gdsvc.model import base_url_fault
 
 SUBMARINER = "lighthouse-agent.submariner.io"  # the one implementation known to export a service IP instead of pods
 SUBMARINER_HEADLESS = "lighthouse.submariner.io/is-headless"  # label: "false" where it does
 
 TARGETS_TOLD = 8  # a Service may have thousands
-
-_READY = Conditions()  # absent conditions are those of a Ready endpoint
 
 
 class Target(Struct, frozen=True, gc=False):
@@ -51,28 +49,33 @@ class Port(Struct, frozen=True, gc=False):
 
 
 class SliceView(Struct, frozen=True, gc=False):
-    """What is kept of a slice. `service_ip`: its one target stands for pods that are not named."""
+    """What is kept of a slice. `service_ip`: its one target stands for pods that are not named.
+
+    `several`: some target has others than its first address.
+    """
 
     name: str
     targets: tuple[Target, ...] = ()
     ports: tuple[Port, ...] = ()
     service_ip: bool = False
+    several: bool = False
 
 
 def view_of(endpoint_slice: EndpointSlice) -> SliceView:
     """What `endpoint_slice` says. An endpoint without an address that can be read is none. Never raises."""
     namespace, endpoints = endpoint_slice.metadata.namespace, endpoint_slice.endpoints or ()
-    targets: list[Target] = []
-    for endpoint, address, others in zip(endpoints, *_addresses_of(endpoint_slice), strict=False):
-        if address:
-            state = endpoint.conditions or _READY
-            pod = _pod_of(endpoint.target_ref, namespace)
-            targets.append(Target(address, is_ready(state), pod, state.terminating is True, others))
+    only = None if endpoint_slice.address_type == "FQDN" else _only_ipv4(endpoints)
+    if only is not None:
+        targets = [_target(endpoint, address, namespace) for endpoint, address in zip(endpoints, only, strict=True)]
+    else:
+        read = zip(endpoints, _addresses_of(endpoint_slice), strict=True)
+        targets = [_target(endpoint, found[0], namespace, found[1:]) for endpoint, found in read if found]
     return SliceView(
         endpoint_slice.metadata.name,
         tuple(targets),
         tuple(_tcp_ports(endpoint_slice.ports or ())),
         holds_service_ip(endpoint_slice),
+        only is None and any(target.others for target in targets),
     )
 
 
@@ -84,11 +87,6 @@ def holds_service_ip(endpoint_slice: EndpointSlice) -> bool:
     headless, only = labels.get(SUBMARINER_HEADLESS), endpoints[0]
     unnamed = only.target_ref is None and not only.hostname  # its older versions gave a pod one, if nothing else
     return headless == "false" or (headless is None and unnamed)
-
-
-def is_ready(conditions: Conditions) -> bool:
-    """Ready unless said not to be, and never while terminating; `serving` plays no part."""
-    return conditions.ready is not False and conditions.terminating is not True
 
 
 def conditions_told(view: SliceView) -> str:
@@ -145,12 +143,12 @@ def port_named_or_only(view: SliceView, name: str) -> int | None:
 
 def ready_addresses(views: Iterable[SliceView]) -> tuple[str, ...]:
     """Every address of every Ready target, sorted. A target is Ready if any of the slices says so."""
-    ready = [target for view in views for target in view.targets if target.ready]
-    found = dict.fromkeys([target.address for target in ready])  # in their order, which may be sorted in parts
-    for target in ready:
-        if target.others:
-            found.update(dict.fromkeys(target.others))
-    return tuple(sorted(found))
+    found: list[str] = []
+    for view in views:
+        found += [target.address for target in view.targets if target.ready]
+        if view.several:
+            found += chain.from_iterable(target.others for target in view.targets if target.ready)
+    return tuple(sorted(dict.fromkeys(found)))  # which keeps their order: parts of it may be sorted already
 
 
 def ready_urls(views: Iterable[SliceView], port_name: str) -> tuple[str, ...]:
@@ -163,24 +161,23 @@ def ready_urls(views: Iterable[SliceView], port_name: str) -> tuple[str, ...]:
     return tuple(sorted(found))
 
 
-def _addresses_of(endpoint_slice: EndpointSlice) -> tuple[Iterable[str], Iterable[tuple[str, ...]]]:
-    """The address of each endpoint, empty where none can be read; its others. Canonical, each once, in their order."""
-    written = [endpoint.addresses or () for endpoint in endpoint_slice.endpoints or ()]
-    if endpoint_slice.address_type != "FQDN" and (only := _each_one_ipv4(written)) is not None:
-        return only, repeat(())
-    canonical = host_name if endpoint_slice.address_type == "FQDN" else ip_address
-    found = [tuple(dict.fromkeys(known for text in texts if (known := canonical(text)))) for texts in written]
-    return [addresses[0] if addresses else "" for addresses in found], [addresses[1:] for addresses in found]
-
-
-def _each_one_ipv4(written: Iterable[Sequence[str]]) -> list[str] | None:
-    """The texts, where each is one IPv4 address, as controllers write them: canonical as it stands. None otherwise."""
+def _only_ipv4(endpoints: Iterable[Endpoint]) -> list[str] | None:
+    """The address of each, where each has just one, of IPv4, as controllers write them: canonical as it stands."""
     try:
-        texts = [text for (text,) in written]
+        texts = [text for endpoint in endpoints for (text,) in (endpoint.addresses or [],)]
         deque(map(socket.inet_pton, repeat(socket.AF_INET), texts), maxlen=0)  # no turn of the interpreter for each
     except (OSError, ValueError):  # ValueError: none or several, or a text as in ip_address
         return None
     return texts
+
+
+def _addresses_of(endpoint_slice: EndpointSlice) -> list[tuple[str, ...]]:
+    """Of each endpoint: canonical, each once, in their order, less those that cannot be read."""
+    canonical = host_name if endpoint_slice.address_type == "FQDN" else ip_address
+    return [
+        tuple(dict.fromkeys(known for text in endpoint.addresses or () if (known := canonical(text))))
+        for endpoint in endpoint_slice.endpoints or ()
+    ]
 
 
 def _state_of(target: Target) -> str:
@@ -189,12 +186,21 @@ def _state_of(target: Target) -> str:
     return "terminating" if target.terminating else "not Ready"
 
 
-def _pod_of(reference: TargetRef | None, namespace: str) -> str | None:
+def _target(endpoint: Endpoint, address: str, namespace: str, others: tuple[str, ...] = ()) -> Target:
+    """Ready unless said not to be, and never while terminating; `serving` plays no part.
+
+    Runs for every endpoint of every cluster, so it asks no other function.
+    """
+    state, reference = endpoint.conditions, endpoint.target_ref
+    terminating = state is not None and state.terminating is True
+    ready = state is None or (state.ready is not False and not terminating)
     if reference is None or reference.kind != "Pod" or not reference.name:
-        return None
-    if reference.namespace == namespace or not reference.namespace:
-        return reference.name
-    return f"{reference.namespace}/{reference.name}"
+        pod = None
+    elif reference.namespace == namespace or not reference.namespace:
+        pod = reference.name
+    else:
+        pod = f"{reference.namespace}/{reference.name}"
+    return Target(address, ready, pod, terminating, others)
 
 
 def _tcp_ports(ports: Iterable[objects.Port]) -> Iterable[Port]:

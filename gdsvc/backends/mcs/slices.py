@@ -170,9 +170,10 @@ class SliceCache:
         if known is not None and known == (where, view):
             where, view = known  # the same objects, which are not kept twice
         else:
-            relist.suspects.update(
-                service for service in (where, known and known[0]) if isinstance(service, ServiceKey)
-            )
+            if known is not None:
+                relist.suspects.add(known[0])
+            if isinstance(where, ServiceKey):
+                relist.suspects.add(where)
         relist.missing.discard(name)
         relist.generation.put(name, where, view)
 

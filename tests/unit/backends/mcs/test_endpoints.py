@@ -7,7 +7,7 @@ import pytest
 
 from gdsvc.backends.mcs import endpoints
 from gdsvc.backends.mcs.endpoints import Port, SliceView, Target, view_of
-from gdsvc.kube.objects import Conditions, EndpointSlice
+from gdsvc.kube.objects import EndpointSlice
 from gdsvc.model import base_url_fault
 from tests.unit.backends.mcs.slice_objects import MANAGED_BY, endpoint, holding, made
 
@@ -28,7 +28,6 @@ def test_readiness_is_ready_and_not_terminating_and_absence_is_no_obstacle(
 ) -> None:
     given = made(endpoints=[endpoint("10.0.0.1", ready=ready, serving=serving, terminating=terminating)])
     assert [target.ready for target in view_of(given).targets] == [(ready, terminating) in READY]
-    assert endpoints.is_ready(Conditions(ready, terminating)) is ((ready, terminating) in READY)
 
 
 @pytest.mark.parametrize("conditions", [{"conditions": None}, {"conditions": {}}, {}, {"conditions": {"ready": None}}])
