@@ -4,7 +4,6 @@ Most tests share a server and two services over it; each has a source cluster of
 """
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -173,9 +172,7 @@ def test_a_delete_that_was_lost_is_repaired_by_the_next_relist(karmada: Service,
     assert karmada.samples()['gdsvc_relists_total{cause="interval"}'] > before
 
 
-def test_a_router_service_of_56_characters_is_an_error_in_the_log(
-    serve: Serve, karmada: Service, api: Cluster
-) -> None:
+def test_a_router_service_of_56_characters_is_an_error_in_the_log(serve: Serve, karmada: Service, api: Cluster) -> None:
     fault = "at most 55 characters"
     too_long = _started(serve, api, *KARMADA, *_router("r" * 56))
     assert (karmada.log.count(fault), too_long.log.count(fault)) == (0, 1)

@@ -56,7 +56,7 @@ def shared(api: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[S
 
 @pytest.fixture
 def service(shared: Service, api: Cluster) -> Service:
-    """Exact, listing `gw` alone, and watching: a change that it has heard of ends every row of errors and every wait."""
+    """Exact, listing `gw` alone, and watching: the change that it hears of ends all rows of errors and all waits."""
     api.tell(lambda server: setattr(server, "always", None))
     for name in [name for name in api.api.objects if name != "east-gw-pool-relay"]:
         api.delete(name)

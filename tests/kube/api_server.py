@@ -209,7 +209,7 @@ async def api_server(**options: Any) -> AsyncIterator[ApiServer]:
 
 @asynccontextmanager
 async def listening(serve: Serve, port: int = 0, tls: ssl.SSLContext | None = None) -> AsyncIterator[int]:
-    """`serve` is called for each connection to the port of 127.0.0.1 that this gives; all are cut off after the block."""
+    """`serve` gets each connection to the port of 127.0.0.1 that this gives; after the block all are cut off."""
     connections: dict[asyncio.Task[None], asyncio.StreamWriter] = {}
 
     def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -225,6 +225,6 @@ async def listening(serve: Serve, port: int = 0, tls: ssl.SSLContext | None = No
             task.cancel()
             writer.transport.abort()
         ended = await asyncio.gather(*connections, return_exceptions=True)
-    for error in ended:
-        if isinstance(error, Exception):
-            raise error
+    for fault in ended:
+        if isinstance(fault, Exception):
+            raise fault
