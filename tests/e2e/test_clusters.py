@@ -40,9 +40,11 @@ def _router(service: str) -> tuple[str, ...]:
 
 @pytest.fixture(scope="module")
 def api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    """The server that most tests share. It never has no slice, and none but this is in the cluster `always`."""
+    """The server that most tests share. It has a slice of each style, since an empty list would be told otherwise."""
     with cluster(tmp_path_factory.mktemp("clusters")) as made:
-        made.put(imported(RELAY, pod("10.9.9.9"), cluster="always"))
+        made.put(
+            imported(RELAY, pod("10.9.9.9"), cluster="always"), dispatched(RELAY, pod("10.9.9.8"), cluster="always")
+        )
         yield made
 
 
