@@ -32,6 +32,14 @@ class Screen:
     def is_terminal(self) -> bool:
         return self.width is not None
 
+    def can_show(self, text: str) -> bool:
+        """Whether `text` is printable, and all of it in the encoding of the output."""
+        try:
+            text.encode(self._encoding)
+        except UnicodeEncodeError:
+            return False
+        return text.isprintable()
+
     def write(self, text: str) -> None:
         """Writes `text` at once; what the encoding lacks, as an escape. Raises ReaderLeft, Unwritable."""
         self.write_bytes(text.encode(self._encoding, "backslashreplace"))
