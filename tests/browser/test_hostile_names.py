@@ -139,3 +139,12 @@ def test_the_policy_is_in_force_and_its_refusals_are_heard(serve: Serve, open_pa
         status.expect_complaint()
     status.complaints.clear()
     assert status.evaluate("window.owned") is None
+
+
+def test_a_number_that_a_browser_cannot_hold_is_said_to_be_rounded(serve: Serve, open_page: Open) -> None:
+    capacity = {"max_concurrency": 2**53 - 1, "live_workers": 2**64 - 1}
+    status = open_page(serve(), scripted=scripted(listing("p", capacity=capacity)))
+    status.row("p").get_by_role("button").click()
+    facts = status.why.locator("[data-part=facts]")
+    expect(facts).to_contain_text(f"max_concurrency: {2**53 - 1}")
+    expect(facts).to_contain_text("live_workers: about 18446744073709552000")
