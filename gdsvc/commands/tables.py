@@ -69,7 +69,9 @@ def styled(table: Table, width: int) -> str:
     from rich.text import Text
 
     rich_table = RichTable(box=None, pad_edge=False, padding=(0, len(GAP), 0, 0), header_style="bold")
-    for head, share in zip(table.heads, _shares(_widths(table), width - len(GAP) * (len(table.heads) - 1)), strict=True):
+    for head, share in zip(
+        table.heads, _shares(_widths(table), width - len(GAP) * (len(table.heads) - 1)), strict=True
+    ):
         rich_table.add_column(head, overflow="fold", width=share, style="" if rich_table.columns else "cyan")
     for row in table.rows:
         rich_table.add_row(*(Text(cell) for cell in row))  # a Text is never read as markup

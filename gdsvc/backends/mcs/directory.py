@@ -106,12 +106,19 @@ class McsPoolDirectory(IndexedDirectory[PoolListing, PoolKey]):
         if reason is None:
             if not history:
                 return None
-            reason = f"not listed since {history[-1].at}: {history[-1].cause}"
+            reason = self._why_gone(key)
         lease: LeaseState | None = None if told is None else told.lease
         heard: Registrations = NOTHING_HEARD if told is None else told.registrations
         slices = self._slices.source(f"; {self._told_of(relays)}; {self._told_of(frontends)}")
         others = self._store.sources() if self._store is not None else ()
         return Explanation(key, listed, reason, lease, heard, (slices, *others), history)
+
+    def _why_gone(self, key: PoolKey) -> str:
+        """Of a pool that neither side knows any more: only the slices could list it, whatever its registration did."""
+        left = self._history.of(sort_key(key))
+        if not left:
+            return "not listed: its registration has ended, and no imported slice has a Ready PoolRelay"
+        return f"not listed since {left[-1].at}: {left[-1].cause}"
 
     def _history_of(self, key: PoolKey, told: Explanation | None) -> tuple[Happening, ...]:
         both = [*self._history.of(sort_key(key)), *(told.history if told is not None else ())]

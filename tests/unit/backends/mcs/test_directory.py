@@ -446,6 +446,23 @@ async def test_a_pool_that_left_is_explained_by_what_took_it_and_a_stranger_is_u
     assert stand.pools.explain(PoolKey("east", "relay", "stranger")) is None
 
 
+async def test_a_registration_that_ends_later_is_not_why_a_pool_left_nor_why_it_was_never_listed() -> None:
+    stand = Stand()
+    stand.relist(relays("10.0.0.1"))
+    await stand.beat()
+    await stand.beat("stranger")
+    stand.pass_time(1)
+    stand.slices.delete(relays())
+    stand.pass_time(LEASE_SECS)
+    assert stand.explained().history[-1].event == "expired"
+    assert stand.explained().reason.startswith(
+        "not listed since 1970-01-01T00:00:01.000Z: no PoolRelay is Ready any more"
+    )
+    assert stand.explained(PoolKey("east", "relay", "stranger")).reason == (
+        "not listed: its registration has ended, and no imported slice has a Ready PoolRelay"
+    )
+
+
 # ------------------------------------------------------------------------------------------------------- routers
 
 
