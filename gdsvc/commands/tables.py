@@ -69,9 +69,8 @@ def styled(table: Table, width: int) -> str:
     from rich.text import Text
 
     rich_table = RichTable(box=None, pad_edge=False, padding=(0, len(GAP), 0, 0), header_style="bold")
-    for head, share in zip(
-        table.heads, _shares(_widths(table), width - len(GAP) * (len(table.heads) - 1)), strict=True
-    ):
+    shares = _shares(_widths(table), width - len(GAP) * (len(table.heads) - 1))
+    for head, share in zip(table.heads, shares, strict=True):
         rich_table.add_column(head, overflow="fold", width=share, style="" if rich_table.columns else "cyan")
     for row in table.rows:
         rich_table.add_row(*(Text(cell) for cell in row))  # a Text is never read as markup
@@ -103,7 +102,7 @@ def _shares(wanted: list[int], room: int) -> list[int]:
     The name, to copy from, gets half if it wants it, and all that the others leave; they share alike what is left.
     """
     name, *others = wanted
-    shares = [min(name, max(room // 2, room - sum(others)))] + others
+    shares = [min(name, max(room // 2, room - sum(others))), *others]
     left = room - shares[0]
     for done, place in enumerate(sorted(range(1, len(wanted)), key=wanted.__getitem__)):
         shares[place] = max(1, min(wanted[place], left // (len(others) - done)))
