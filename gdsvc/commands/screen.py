@@ -27,6 +27,11 @@ class Screen:
         self._stream = stream
         self._encoding = encoding
         self.width = width
+        self._writing = False
+
+    def is_writing(self) -> bool:
+        """Whether a write has begun and not ended: it may wait for a reader."""
+        return self._writing
 
     @property
     def is_terminal(self) -> bool:
@@ -45,7 +50,8 @@ class Screen:
         self.write_bytes(text.encode(self._encoding, "backslashreplace"))
 
     def write_bytes(self, data: bytes) -> None:
-        """Writes `data` as it is, at once. Raises ReaderLeft, Unwritable."""
+        """Writes `data` as it is, at once. Raises ReaderLeft, Unwritable, and what a signal raises."""
+        self._writing = True
         try:
             self._stream.write(data)
             self._stream.flush()
@@ -53,6 +59,11 @@ class Screen:
             raise ReaderLeft from None
         except OSError as error:
             raise Unwritable(f"cannot write the output: {error.strerror}") from None
+        except BaseException:  # a signal broke it off
+            leave_quietly()
+            raise
+        finally:
+            self._writing = False
 
     def pipe(self) -> int | None:
         """The descriptor of the pipe that is written to, whose far end may be closed; None where it is none."""
