@@ -49,7 +49,7 @@ class _Told:
             self._loop.remove_reader(self._pipe)
 
     def _break_off(self, number: int, frame: FrameType | None) -> None:
-        """Ends work that holds the loop up, by an exception out of where it waits; else the loop hears of the signal."""
+        """Ends work that holds the loop up, by an exception where it waits; else the loop hears of the signal."""
         del number, frame
         if self._held_up():
             self.__exit__(None, None, None)
