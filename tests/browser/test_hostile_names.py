@@ -28,7 +28,13 @@ HOSTILE = (
     "x" * 253,
     "é" * 126,
 )
-BEYOND_THE_RULES = ("\u202emoc.live", "a\u0000b\u200bc\u2066d", "..", "")  # no service of ours lists such names
+BEYOND_THE_RULES = (
+    "\u202emoc.live",
+    "a\u0000b\u200bc\u2066d",
+    "e\u3164\U000e0041",
+    "..",
+    "",
+)  # no service of ours lists such names
 ADDRESSES = (
     "javascript:window.owned=1",
     "JaVaScRiPt:window.owned=1",
@@ -86,7 +92,7 @@ def test_what_no_service_should_list_stays_text_too(serve: Serve, open_page: Ope
     ]
     status = open_page(serve(), scripted=scripted(*pools))
     status.expect_count(str(len(pools)))
-    assert {"⟨U+202E⟩moc.live", "a⟨U+0000⟩b⟨U+200B⟩c⟨U+2066⟩d"} <= set(status.names)
+    assert {"⟨U+202E⟩moc.live", "a⟨U+0000⟩b⟨U+200B⟩c⟨U+2066⟩d", "e⟨U+3164⟩⟨U+E0041⟩"} <= set(status.names)
     for row in range(len(pools)):
         status.rows.nth(row).get_by_role("button").click()
         expect(status.why).to_be_visible()
