@@ -9,7 +9,7 @@ from typing import Final
 MOST_CHARACTERS: Final = 200  # of one text in a line or a cell; JSON and YAML have the whole of it
 MOST_OF_A_SENTENCE: Final = 1_000
 
-# Printable in Unicode's sense, and yet nothing is seen of them: fillers, a joiner, inherent vowels, variation selectors.
+# Printable in Unicode's sense, and yet nothing is seen of them: fillers, a joiner, vowels, variation selectors.
 _FILLERS = frozenset(
     "\u034f\u115f\u1160\u17b4\u17b5\u180b\u180c\u180d\u180f\u2800\u3164\uffa0"
     + "".join(map(chr, (*range(0xFE00, 0xFE10), *range(0xE0100, 0xE01F0))))
