@@ -146,10 +146,9 @@ class McsPoolDirectory(IndexedDirectory[PoolListing, PoolKey]):
             pool = imported_pool(key, relays, frontends, self._services.frontend_port)
             self._show(key, self._join.imported(key, pool), cause)
 
-    def listed_anew(self) -> None:
+    def listed_anew(self, *, empty: bool) -> None:
         """A view without a pool is told as such: whoever watches must not have to conclude it."""
-        if not len(self._index):
-            self._begin_anew()
+        self._begin_empty(again=empty)
 
     def trust_changed(self) -> None:
         """The slices are exact now, or no longer."""
@@ -236,10 +235,9 @@ class McsReplicaDirectory(IndexedDirectory[RouterReplica, str]):
         if covered:
             self._show(self._table.replicas().values())
 
-    def listed_anew(self) -> None:
+    def listed_anew(self, *, empty: bool) -> None:
         """A view without a replica is told as such."""
-        if not len(self._index):
-            self._begin_anew()
+        self._begin_empty(again=empty)
 
     def trust_changed(self) -> None:
         """The slices are exact now, or no longer."""
