@@ -272,7 +272,7 @@ async def test_an_empty_list_is_a_resync_without_members() -> None:
 
 
 async def test_a_view_without_members_of_a_list_that_has_others_is_told_once_and_not_at_every_relist() -> None:
-    """A cluster that imports Services, none of them a pool's or the router's: a relist that changes nothing is quiet."""
+    """A cluster imports Services, none of them a pool's or the router's: a relist that changes nothing is quiet."""
     stand = Stand(join=False)
     other = holding("other", "10.0.0.9", service="database")
     stand.relist(other)
