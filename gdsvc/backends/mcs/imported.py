@@ -22,7 +22,8 @@ from gdsvc.pool_discovery.directory import Source
 from gdsvc.pool_discovery.explain import instant
 
 NAME: Final = "endpointslices"  # of the source
-STEP_SERVICES: Final = 250  # looked at again in one step: with 100 endpoints each about 10 ms of the loop
+STEP_SERVICES: Final = 250  # looked at again in one step: of few endpoints each about 4 ms of the loop
+STEP_TARGETS: Final = 5_000  # whose Services are looked at again in one step: about 4 ms too
 RETRY_AFTER_SECS: Final = 2
 
 log = logs.get("gdsvc.mcs")
@@ -193,14 +194,23 @@ class ImportedSlices:
 
     def _tell_list(self) -> None:
         """The next step of the list."""
-        step = [self._to_tell.popleft() for _ in range(min(STEP_SERVICES, len(self._to_tell)))]
-        self._tell(frozenset(step), self._cause)
+        self._tell(self._next_step(), self._cause)
         self._telling = bool(self._to_tell)
         if not self._telling:
             self.synced = True
             for reader in self._readers:
                 reader.listed_anew(empty=not self._cache.services)
             self._judge()
+
+    def _next_step(self) -> Services:
+        """Takes what is told together: at least one Service, and no more than both bounds allow."""
+        step: set[ServiceKey] = set()
+        targets = 0
+        while self._to_tell and len(step) < STEP_SERVICES and targets < STEP_TARGETS:
+            service = self._to_tell.popleft()
+            step.add(service)
+            targets += self._cache.target_count(service)
+        return frozenset(step)
 
     def _tell(self, services: Services, cause: str) -> None:
         for remark in self._cache.take_remarks():

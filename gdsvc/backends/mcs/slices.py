@@ -110,6 +110,10 @@ class SliceCache:
         held = self._held.get(service)
         return views if held is None else (*views, held.view)
 
+    def target_count(self, service: ServiceKey) -> int:
+        """How many targets the slices of `service` have: what it costs to look at it."""
+        return sum([len(view.targets) for view in self._live.services.get(service, {}).values()])
+
     @property
     def services(self) -> Mapping[ServiceKey, Mapping[str, SliceView]]:
         """Every Service with at least one slice, and its views by the slice's name; nothing that is held."""
