@@ -20,10 +20,11 @@ from gdsvc.backends.dynamodb.patience import Failed, Noted, patiently
 from gdsvc.backends.dynamodb.table import Table
 from gdsvc.backends.shared.sightings import Renewal
 from gdsvc.backends.shared.store import Registration, Written
-from gdsvc.errors import Unavailable
+from gdsvc.errors import DoesNotFit, Unavailable
 
 T = TypeVar("T")
 
+LARGEST_BYTES = 400 * 1024 - 4096  # of a payload: an item takes 400 KiB, its keys and names included
 RETRY_SECS = 1  # of a heartbeat that could not be written: it is due again well within its lease
 
 
@@ -99,7 +100,11 @@ class DynamoEngine:
         self._kept_until[name] = until
 
     async def write(self, name: bytes, payload: bytes) -> Written:
-        """As Engine says. Relays that say the same at one time share one write."""
+        """As Engine says. Relays that say the same at one time share one write. Raises DoesNotFit."""
+        if len(payload) > LARGEST_BYTES:
+            raise DoesNotFit(
+                f"expected a registration of at most {LARGEST_BYTES} bytes: an item of DynamoDB takes no more"
+            )
         same = (name, payload)
         task = self._writing.get(same)
         if task is None:

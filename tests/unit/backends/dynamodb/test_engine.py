@@ -13,7 +13,7 @@ from gdsvc.backends.dynamodb.engine import DynamoEngine, Writer
 from gdsvc.backends.dynamodb.keys import Kind
 from gdsvc.backends.dynamodb.patience import Failed, FaultKind
 from gdsvc.backends.shared.store import Registration
-from gdsvc.errors import Unavailable
+from gdsvc.errors import DoesNotFit, Unavailable
 from tests.unit.backends.dynamodb.scripted import ScriptedTable
 
 NOW = 1_800_000_000.0
@@ -150,3 +150,11 @@ async def test_nothing_is_written_before_the_layout_is_known() -> None:
     for attempt in (engine.write(P, b"{}"), engine.find(P), engine.renew(P, 1), engine.deregister(P, 1)):
         with pytest.raises(Unavailable, match="not been reached"):
             await attempt
+
+
+async def test_a_registration_that_no_item_can_hold_is_refused_for_good_and_before_any_call() -> None:
+    async with stand() as made:
+        with pytest.raises(DoesNotFit, match="at most 405504 bytes"):
+            await made.engine.write(P, b"x" * 405_505)
+        assert made.operations() == []
+        assert (await made.engine.write(P, b"x" * 405_504)).registration.version > 0
