@@ -32,6 +32,7 @@ from gdsvc.http.routes import PATHS, route_table
 from gdsvc.http.watch import PEER_TIMEOUT_SECS, Feed, Watchers, readings
 from gdsvc.modes.discovery import Discovery
 from gdsvc.modes.registrations import Registrations
+from gdsvc.modes.storage import storage_of
 from gdsvc.pool_discovery.changes import ChangeLog
 from gdsvc.pool_discovery.lease_clock import LeaseClock
 from gdsvc.pool_discovery.watch import Completeness
@@ -103,7 +104,7 @@ class Service:
                 peer_timeout=PEER_TIMEOUT_SECS,
             )
             pulse = Pulse(self._clock, (*self._discovery.advancing, self._changes, self._bodies))
-            async with self._found_out(), server, pulse, batching:
+            async with pulse, self._found_out(), server, batching:  # found out while time is kept: it may take seconds
                 # What is loaded by now stays: a full collection need not look at it, which would hold the loop.
                 gc.collect()
                 gc.freeze()
@@ -209,11 +210,14 @@ class Service:
 
 
 def _discovery(settings: Settings, clock: LeaseClock, started_at: str, changes: ChangeLog) -> Discovery:
-    if settings.clusters is None:
-        return Registrations(settings, clock, started_at, changes)
+    clusters = settings.clusters
+    if clusters is None:
+        return Registrations(storage_of(settings, clock, started_at, changes))
     from gdsvc.modes.clusters import Clusters  # noqa: PLC0415  it takes seconds to load
 
-    return Clusters(settings, settings.clusters, clock, started_at, changes)
+    joined = clusters.registrations == "join"
+    storage = storage_of(settings, clock, started_at, changes) if joined else None
+    return Clusters(settings, clusters, storage, started_at, changes)
 
 
 def _exit_hard() -> NoReturn:

@@ -30,6 +30,10 @@ class Conflict(GdsvcError):
     """The request contradicts something that outranks it, such as a router given on the command line."""
 
 
+class DoesNotFit(GdsvcError):
+    """What is to be kept is larger than the store behind a registrar can hold."""
+
+
 class NotOffered(GdsvcError):
     """What the request asks for is not offered in the mode that the operator has chosen."""
 

@@ -12,7 +12,7 @@ from gdsvc.commands.failures import DONE, FAULT, INTERRUPTED, USAGE, Unwritable,
 from gdsvc.commands.manual import MANUALS, overview
 from gdsvc.commands.screen import ReaderLeft, leave_quietly, say, standard_output
 
-NAMES = ("serve", *MANUALS)
+NAMES = ("serve", "dynamodb", *MANUALS)
 HELP = f"""\
 usage: gdsvc COMMAND [flags]
 
@@ -20,6 +20,7 @@ Discovery of LLM inference pools and of the routers in front of them.
 
 the service:
   serve       run the discovery service
+  dynamodb    create-table, check: the table of --registration-storage dynamodb
 
 for people, who ask a service at --url or GDSVC_URL (default http://127.0.0.1:8080):
 {overview()}
@@ -69,8 +70,8 @@ def _serve(flags: Sequence[str], prog: str) -> int:
 
 def _run(argv: Sequence[str]) -> int:
     match argv:
-        case ["serve", *flags]:
-            return _serve(flags, "gdsvc serve")
+        case ["serve" | "dynamodb" as name, *rest]:
+            return _serve(rest, "gdsvc serve") if name == "serve" else _run_on_table(rest)
         case [name, *rest] if name in MANUALS:
             return _run_for_people(name, rest)
         case ["-h" | "--help" | "help"]:
@@ -89,6 +90,12 @@ def _run(argv: Sequence[str]) -> int:
             for line in HELP.splitlines():
                 say(line)
             return USAGE
+
+
+def _run_on_table(argv: Sequence[str]) -> int:
+    from gdsvc.tables import dynamodb
+
+    return dynamodb(argv)
 
 
 def _run_for_people(name: str, argv: Sequence[str]) -> int:

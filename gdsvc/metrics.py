@@ -51,6 +51,17 @@ SOURCE_SILENT = Family(
 )
 WATCH_ERRORS = Family("counter", "gdsvc_watch_errors", "Errors of the watch of Kubernetes.", "kind")
 RELISTS = Family("counter", "gdsvc_relists", "Whole lists taken in from Kubernetes, the first included.", "cause")
+STORE_POLLS = Family("counter", "gdsvc_store_polls", "Readings of the store of registrations, those that failed too.")
+STORE_ERRORS = Family(
+    "counter", "gdsvc_store_errors", "Calls to the store of registrations that failed, each attempt counted.", "kind"
+)
+STORE_BATCHES = Family("counter", "gdsvc_store_batches", "Calls that wrote renewals to the store of registrations.")
+STORE_RENEWALS = Family(
+    "counter", "gdsvc_store_renewals", "Renewals in those calls, repeated ones too; by the calls, the size of a batch."
+)
+STORE_UNREADABLE = Family(
+    "gauge", "gdsvc_store_unreadable", "Registrations that the last reading of the store found and could not read."
+)
 WATCHERS = Family("gauge", "gdsvc_watchers", "Watch streams that are open.")
 WATCH_EVENTS = Family("counter", "gdsvc_watch_events", "Changes written to watchers, each counted for each of them.")
 WATCH_EVENT_ENCODINGS = Family(

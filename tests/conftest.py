@@ -47,3 +47,12 @@ def hangups() -> Iterator[None]:
     before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
     yield
     signal.signal(signal.SIGHUP, before)
+
+
+@pytest.fixture(scope="session")
+def ministack() -> Iterator[str]:
+    """The endpoint of a DynamoDB on loopback, for tests with that marker."""
+    from tests.dynamodb.ministack import running
+
+    with running() as endpoint:
+        yield endpoint

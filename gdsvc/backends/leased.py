@@ -1,26 +1,27 @@
-"""What stores of leased members have in common: leases, and completeness once everybody had a lease's time to register.
+"""What stores of leased members have in common, wherever registrations are kept: leases, their ends, what is counted.
 
-The leases are judged by one LeaseClock, and one Pulse (pulse.py) drives them.
+What a member is, registered.py says; when its lease is judged, and when a list is complete, the store itself
+(memory.py, shared/). One Pulse (pulse.py) drives them.
 """
 
+from abc import abstractmethod
 from math import inf
-from typing import TypeVar
+from typing import Generic, TypeVar
 
 from gdsvc._listed import Listed
 from gdsvc.backends.indexed import IndexedDirectory, Members, OnChange, ignore
 from gdsvc.model import Lease
-from gdsvc.pool_discovery.directory import Source
 from gdsvc.pool_discovery.lease_clock import LeaseClock
-from gdsvc.pool_discovery.watch import Completeness
 
 Item = TypeVar("Item")
 Key = TypeVar("Key")
+Payload = TypeVar("Payload")
 
 EXPIRY_SLICE = 1000  # members taken out in one step: about 3 ms of the loop, and fewer events than the fanout holds
 
 
-class LeasedStore(IndexedDirectory[Item, Key]):
-    """What pools and router replicas have in common: they live by a lease."""
+class LeasedStore(IndexedDirectory[Item, Key], Generic[Item, Key, Payload]):
+    """What pools and router replicas have in common: they register with a payload and live by a lease."""
 
     def __init__(
         self,
@@ -43,6 +44,26 @@ class LeasedStore(IndexedDirectory[Item, Key]):
 
     # -- what differs between the members
 
+    @abstractmethod
+    def _name(self, key: Key) -> bytes:
+        """The sort key of `key`. Raises Conflict where what it names is not to be changed."""
+
+    @abstractmethod
+    def _named(self, payload: Payload) -> bytes:
+        """The sort key of what `payload` registers. Raises Conflict where that is not to be changed."""
+
+    @abstractmethod
+    def _take(self, name: bytes, payload: Payload, source: str | None, cause: str, now: float) -> bool:
+        """Shows what `payload` says, of which `cause` tells whence; False where it says nothing new."""
+
+    def _is_fixed(self, name: bytes) -> bool:
+        """Whether `name` is listed whatever registers, or does not."""
+        del name
+        return False
+
+    def _admit(self, name: bytes) -> None:
+        """Called before `name` registers. Raises LimitReached where there is no place for it."""
+
     def _left(self, listed: Listed, how: str, cause: str, source: str | None) -> None:
         """Called when a member is gone."""
 
@@ -51,61 +72,45 @@ class LeasedStore(IndexedDirectory[Item, Key]):
         del now
         return inf
 
-    # -- reading
+    # -- what differs between the storages
+
+    @abstractmethod
+    def advance(self) -> float:
+        """Brings everything that time alone changes up to now; in how many seconds the next step is due."""
+
+    def _now(self) -> float:
+        """The time at which a heartbeat that comes now was heard, in the seconds that leases are judged by."""
+        return self._clock.now()
+
+    def _ttl_of(self, name: bytes) -> float:
+        """How long the lease of `name` lasts, in seconds, as whoever took its last heartbeat granted it."""
+        del name
+        return self._ttl
+
+    # -- how
 
     @property
     def lease(self) -> Lease:
         """What every registration is granted."""
         return self._lease
 
-    def advance(self) -> float:
-        """Brings everything that time alone changes up to now; returns in how many seconds a lease ends next.
-
-        Ends at most EXPIRY_SLICE leases; 0 where more are due.
-        """
-        now = self._clock.now()
-        if self._completeness is Completeness.ESTIMATED and self._clock.heard_secs() >= self._ttl:
-            self._complete_as(Completeness.EXACT)
-        shown_at = self._show_due(now)
-        if self._index.next_deadline <= now:
-            for listed in self._index.expire(now, EXPIRY_SLICE):
-                self._gone(listed, "expired", f"no heartbeat came for {self._ttl:g} s")
-        if self._completeness is Completeness.EXACT:
-            self._due_at = min(self._index.next_deadline, shown_at)
-        return max(0.0, self._index.next_deadline - now)
-
-    def view(self) -> tuple[int, Completeness]:
-        """Revision and completeness, brought up to now."""
-        if self._clock.now() >= self._due_at:
-            self.advance()
-        return self._index.revision, self._completeness
-
-    def sources(self) -> tuple[Source, ...]:
-        """Registrations are the one source here."""
-        complete = self._completeness is Completeness.EXACT
-        detail = (
-            "every member alive has had a lease's time to register" if complete else "less than a lease since start"
-        )
-        return (Source(f"{self._members.name}-registrations", complete, self._started_at, detail),)
-
-    # -- writing
-
-    async def renew(self, body: bytes, source: str | None = None) -> bool:
-        """Renews the member whose last registration had exactly these bytes; False: register it."""
-        return self._index.renew(body, self._clock.now(), self._ttl, source)
-
     def _beat(self, key: bytes, body: bytes | None, source: str | None, now: float, *, fresh: bool) -> None:
         self._index.beat(key, body, now, self._ttl, fresh, source)
         if now + self._ttl < self._due_at:
             self._due_at = now + self._ttl
 
-    def _deregister(self, key: bytes, source: str | None) -> bool:
-        self.advance()  # what has lapsed is not there to be taken out
-        listed = self._index.remove(key)
+    def _end_leases(self, until: float) -> None:
+        """Takes out those whose lease has ended, at most EXPIRY_SLICE of them."""
+        if self._index.next_deadline <= until:
+            for listed in self._index.expire(until, EXPIRY_SLICE):
+                self._gone(listed, "expired", f"no heartbeat came for {self._ttl_of(listed.item):g} s")
+
+    def _deregister(self, name: bytes, cause: str, source: str | None = None) -> bool:
+        listed = self._index.remove(name)
         if listed is None:
             return False
         self.deregistered += 1
-        self._gone(listed, "deregistered", "taken out by a DELETE", source)
+        self._gone(listed, "deregistered", cause, source)
         return True
 
     def _gone(self, listed: Listed, how: str, cause: str, source: str | None = None) -> None:

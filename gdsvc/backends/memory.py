@@ -1,203 +1,76 @@
-"""Registrations kept in this process: pools and router replicas that live by their lease."""
+"""Registrations kept in this process: what it hears itself is all there is, judged by the lease clock alone."""
 
-import time
-from collections import OrderedDict
-from collections.abc import Callable, Iterable
-from heapq import heappop, heappush
-from math import inf
+from typing import TypeVar
 
-from msgspec import Struct
+from gdsvc.backends.leased import LeasedStore
+from gdsvc.backends.registered import RegisteredPools, RegisteredReplicas
+from gdsvc.model import Lease, PoolKey, PoolListing, PoolRegistration, RouterReplica
+from gdsvc.pool_discovery.directory import Source
+from gdsvc.pool_discovery.watch import Completeness
 
-from gdsvc import model
-from gdsvc._listed import Listed
-from gdsvc._pool_index import CHANGED, NEW, UNCHANGED
-from gdsvc.backends.indexed import POOLS, ROUTERS, OnChange, ignore
-from gdsvc.backends.leased import EXPIRY_SLICE, LeasedStore
-from gdsvc.errors import Conflict, LimitReached
-from gdsvc.model import Lease, PoolKey, PoolListing, PoolRegistration, RouterReplica, sort_key
-from gdsvc.pool_discovery.conflicts import SHOW_EVERY_SECS, Payloads
-from gdsvc.pool_discovery.explain import (
-    Explanation,
-    History,
-    LeaseState,
-    Registrations,
-    address_text,
-    difference,
-    explanation,
-)
-from gdsvc.pool_discovery.lease_clock import LeaseClock
-from gdsvc.pool_discovery.watch import EncodedUpsert, Facets
+Item = TypeVar("Item")
+Key = TypeVar("Key")
+Payload = TypeVar("Payload")
 
 
-class _Shown(Struct, frozen=True, gc=False):
-    """What is shown of a payload: its encoding, what lists are filtered by, and who sent it."""
+class MemoryStore(LeasedStore[Item, Key, Payload]):
+    """Directory and Registrar. Complete once everybody had a lease's time to register."""
 
-    encoded: bytes
-    facets: Facets
-    source: str | None
+    # -- reading
+
+    def advance(self) -> float:
+        """Brings everything that time alone changes up to now; returns in how many seconds a lease ends next.
+
+        Ends at most EXPIRY_SLICE leases; 0 where more are due.
+        """
+        now = self._clock.now()
+        if self._completeness is Completeness.ESTIMATED and self._clock.heard_secs() >= self._ttl:
+            self._complete_as(Completeness.EXACT)
+        shown_at = self._show_due(now)
+        self._end_leases(now)
+        if self._completeness is Completeness.EXACT:
+            self._due_at = min(self._index.next_deadline, shown_at)
+        return max(0.0, self._index.next_deadline - now)
+
+    def view(self) -> tuple[int, Completeness]:
+        """Revision and completeness, brought up to now."""
+        if self._clock.now() >= self._due_at:
+            self.advance()
+        return self._index.revision, self._completeness
+
+    def sources(self) -> tuple[Source, ...]:
+        """Registrations are the one source here."""
+        complete = self._completeness is Completeness.EXACT
+        detail = (
+            "every member alive has had a lease's time to register" if complete else "less than a lease since start"
+        )
+        return (Source(f"{self._members.name}-registrations", complete, self._started_at, detail),)
+
+    # -- writing
+
+    async def renew(self, body: bytes, source: str | None = None) -> bool:
+        """Renews the member whose last registration had exactly these bytes; False: register it."""
+        return self._index.renew(body, self._clock.now(), self._ttl, source)
+
+    async def register(self, payload: Payload, body: bytes | None = None, source: str | None = None) -> Lease:
+        """Registers or renews; the newest payload of a key wins. Raises LimitReached, Conflict for a fixed id."""
+        name = self._named(payload)
+        self._admit(name)
+        now = self._clock.now()
+        fresh = self._take(name, payload, source, "first heartbeat", now)
+        self._beat(name, body, source, now, fresh=fresh)
+        return self._lease
+
+    async def deregister(self, key: Key, source: str | None = None) -> bool:
+        """Takes the member out at once. Raises Conflict for a fixed id."""
+        name = self._name(key)
+        self.advance()  # what has lapsed is not there to be taken out
+        return self._deregister(name, "taken out by a DELETE", source)
 
 
-class MemoryPoolStore(LeasedStore[PoolListing, PoolKey]):
+class MemoryPoolStore(MemoryStore[PoolListing, PoolKey, PoolRegistration], RegisteredPools):
     """PoolDirectory, PoolRegistrar and Explainer. `max_pools` refuses more with LimitReached."""
 
-    def __init__(  # noqa: PLR0913 - one composition root calls it
-        self,
-        lease: Lease,
-        clock: LeaseClock,
-        started_at: str,
-        on_change: OnChange = ignore,
-        *,
-        max_pools: int | None = None,
-        unix_now: Callable[[], float] = time.time,
-    ) -> None:
-        super().__init__(POOLS, lease, clock, started_at, on_change)
-        self._history = History(unix_now)
-        self._max_pools = max_pools
-        self._payloads: OrderedDict[bytes, Payloads[_Shown]] = OrderedDict()  # of keys that changed within a lease
-        self._show_at: list[tuple[float, bytes]] = []  # a heap: when a key that was held back is to be shown
 
-    def registered(self, key: PoolKey) -> PoolListing | None:
-        """The listing that the registration of `key` gives; None where none holds."""
-        encoded = self._index.encoding(sort_key(key))
-        return None if encoded is None else model.decode_listing(encoded)
-
-    def explain(self, key: PoolKey) -> Explanation | None:
-        """Why `key` is listed or not; None where nothing is known of it."""
-        self.view()
-        name = sort_key(key)
-        listed, history = self._index.find(name), self._history.of(name)
-        if listed is None:
-            return explanation(key, None, self._history.parting(name), self.sources(), history) if history else None
-        remaining = max(0.0, listed.deadline - self._clock.now())  # past it: its turn in a mass expiry is to come
-        lease = LeaseState(round(self._ttl - remaining, 3), round(remaining, 3))
-        return explanation(key, lease, self._heard(listed), self.sources(), history)
-
-    async def register(self, payload: PoolRegistration, body: bytes | None = None, source: str | None = None) -> Lease:
-        """Registers or renews; the newest payload of a key wins. Raises LimitReached."""
-        key = sort_key(payload.key)
-        encoded = model.encode_registered(payload)
-        now = self._clock.now()
-        payloads = self._payloads.get(key) if self._payloads else None
-        latest = payloads.held.encoded if payloads and payloads.held else self._index.encoding(key)
-        fresh = latest != encoded
-        if latest is None:
-            if self._max_pools is not None and len(self._index) >= self._max_pools:
-                self._refuse_beyond(self._max_pools)
-            facets = _facets(payload)
-            self._index.put(key, encoded, facets.model, facets.region)
-            self._fanout.publish(EncodedUpsert(key, encoded, facets), len(encoded))
-            self.new += 1
-            self._history.record("registered", key, "first heartbeat", source)
-            self._on_change("pool.registered", key)
-        elif fresh:
-            self._change(key, _Shown(encoded, _facets(payload), source), latest, now)
-        self._beat(key, body, source, now, fresh=fresh)
-        return self._lease
-
-    async def deregister(self, key: PoolKey, source: str | None = None) -> bool:
-        """Takes the pool out at once."""
-        return self._deregister(sort_key(key), source)
-
-    def _heard(self, listed: Listed) -> Registrations:
-        payloads = self._payloads.get(listed.item)
-        return Registrations(listed.beats, address_text(listed.source), payloads.flips if payloads else 0)
-
-    def _refuse_beyond(self, max_pools: int) -> None:
-        self.advance()  # a lease may have ended
-        if len(self._index) >= max_pools:
-            limit = f"this service takes at most {max_pools} pools (--max-pools)"
-            raise LimitReached(limit, self._lease.heartbeat_interval_secs)
-
-    def _change(self, key: bytes, shown: _Shown, latest: bytes, now: float) -> None:
-        """Shows the new payload, at once or, where relays dispute the key, once the last was shown long enough."""
-        self.changed += 1
-        payloads = self._payloads.setdefault(key, Payloads(self._ttl))
-        self._payloads.move_to_end(key)
-        seen_at = self._index.deadline(key) - self._ttl
-        if payloads.changed(hash(shown.encoded), hash(latest), seen_at, now):
-            self.conflicts += 1
-            if payloads.flips == 1:
-                self._history.record("disputed", key, "a payload replaced within a lease is back", shown.source)
-                self._tell("disputed", key)
-        showable_at = payloads.showable_at(now)
-        if showable_at > now:
-            if payloads.held is None:
-                heappush(self._show_at, (showable_at, key))
-                self._due_at = min(self._due_at, showable_at)
-            payloads.held = shown
-        else:
-            self._show_change(key, payloads, shown, now)
-
-    def _show_change(self, key: bytes, payloads: Payloads[_Shown], shown: _Shown, now: float) -> None:
-        payloads.held = None
-        again = now - payloads.shown_at < SHOW_EVERY_SECS
-        payloads.shown_at = now
-        before = self._index.encoding(key)
-        if before is None or before == shown.encoded:  # None: it left while the payload was held back
-            return
-        self._put(key, shown.encoded, shown.facets)
-        # What differs takes longer to find than all the rest: not for each of many changes in a row.
-        cause = "the payload changed again" if again else f"the payload changed ({difference(before, shown.encoded)})"
-        self._history.record("changed", key, cause, shown.source)
-        self._tell("changed", key)
-
-    def _show_due(self, now: float) -> float:
-        while self._show_at and self._show_at[0][0] <= now:
-            _, key = heappop(self._show_at)
-            payloads = self._payloads.get(key)
-            if payloads and payloads.held and payloads.showable_at(now) <= now:  # else it has a later entry
-                self._show_change(key, payloads, payloads.held, now)
-        for _ in range(min(len(self._payloads), EXPIRY_SLICE)):
-            key, payloads = next(iter(self._payloads.items()))
-            if not payloads.forgettable(now):
-                break
-            del self._payloads[key]
-        return self._show_at[0][0] if self._show_at else inf
-
-    def _left(self, listed: Listed, how: str, cause: str, source: str | None) -> None:
-        self._history.record(how, listed.item, cause, source, self._heard(listed))
-        self._payloads.pop(listed.item, None)
-
-
-def _facets(payload: PoolRegistration) -> Facets:
-    return Facets(payload.model, payload.location.region if payload.location else None)
-
-
-class MemoryReplicaStore(LeasedStore[RouterReplica, str]):
+class MemoryReplicaStore(MemoryStore[RouterReplica, str, RouterReplica], RegisteredReplicas):
     """ReplicaDirectory and ReplicaRegistrar. The replicas in `fixed` are always listed and cannot be changed."""
-
-    def __init__(
-        self,
-        lease: Lease,
-        clock: LeaseClock,
-        started_at: str,
-        on_change: OnChange = ignore,
-        fixed: Iterable[RouterReplica] = (),
-    ) -> None:
-        super().__init__(ROUTERS, lease, clock, started_at, on_change)
-        replicas = {router.id: router for router in fixed}
-        self._fixed = frozenset(replicas)
-        for router in replicas.values():
-            self._put(router.id.encode(), model.encode(router))
-
-    async def register(self, payload: RouterReplica, body: bytes | None = None, source: str | None = None) -> Lease:
-        """Registers, changes or renews a replica. Raises Conflict for a fixed id."""
-        self._refuse_fixed(payload.id)
-        key = payload.id.encode()
-        encoded = model.encode(payload)
-        outcome = self._put(key, encoded)
-        self._beat(key, body, source, self._clock.now(), fresh=outcome != UNCHANGED)
-        if outcome != UNCHANGED:
-            self._tell("registered" if outcome == NEW else "changed", key)
-        self.new += outcome == NEW
-        self.changed += outcome == CHANGED
-        return self._lease
-
-    async def deregister(self, key: str, source: str | None = None) -> bool:
-        """Takes the replica out at once. Raises Conflict for a fixed id."""
-        self._refuse_fixed(key)
-        return self._deregister(key.encode(), source)
-
-    def _refuse_fixed(self, router_id: str) -> None:
-        if router_id in self._fixed:
-            raise Conflict("this router id is given on the command line (--router) and cannot be changed over HTTP")

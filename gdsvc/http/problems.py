@@ -4,7 +4,17 @@ import msgspec
 
 from gdsvc.asgi.body import BodyTooLarge, BodyTooSlow
 from gdsvc.asgi.responses import Response, retry_after
-from gdsvc.errors import Conflict, GdsvcError, Invalid, LimitReached, NotFound, NotJson, NotOffered, Unavailable
+from gdsvc.errors import (
+    Conflict,
+    DoesNotFit,
+    GdsvcError,
+    Invalid,
+    LimitReached,
+    NotFound,
+    NotJson,
+    NotOffered,
+    Unavailable,
+)
 
 
 class Problem(msgspec.Struct, omit_defaults=True):
@@ -49,6 +59,7 @@ STATUSES: tuple[tuple[type[GdsvcError], int], ...] = (
     (BodyTooSlow, 408),
     (Conflict, 409),
     (BodyTooLarge, 413),
+    (DoesNotFit, 413),
     (UnsupportedMediaType, 415),
     (Invalid, 422),
     (LimitReached, 429),

@@ -4,7 +4,7 @@ Import this module only in these modes: what knows Kubernetes' credentials takes
 """
 
 from collections.abc import AsyncGenerator, Iterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 
 from gdsvc import logs, metrics
 from gdsvc.backends.indexed import OnChange
@@ -13,15 +13,13 @@ from gdsvc.backends.mcs.imported import NAME, ImportedSlices
 from gdsvc.backends.mcs.naming import Mode, service_name_fault
 from gdsvc.backends.mcs.pools import PoolServices
 from gdsvc.backends.mcs.replicas import RouterService
-from gdsvc.backends.memory import MemoryPoolStore
 from gdsvc.backends.pulse import Advancing
 from gdsvc.kube import objects
 from gdsvc.kube.client import Client
 from gdsvc.kube.credentials import Credentials
 from gdsvc.kube.reflector import Kind, Reflector
-from gdsvc.model import Lease, PoolLocation
-from gdsvc.modes.discovery import registration_readings
-from gdsvc.pool_discovery.lease_clock import LeaseClock
+from gdsvc.model import PoolLocation
+from gdsvc.modes.storage import PoolStore, Storage, lease_of, registration_readings
 from gdsvc.pool_discovery.registrar import PoolRegistrar
 from gdsvc.settings import ClusterSettings, Settings
 
@@ -32,23 +30,22 @@ log = logs.get("gdsvc.mcs")
 
 
 class Clusters:
-    """Discovery over the EndpointSlices of one API server."""
+    """Discovery over the EndpointSlices of one API server. `storage` None: registrations are not joined."""
 
     def __init__(
         self,
         settings: Settings,
         clusters: ClusterSettings,
-        clock: LeaseClock,
+        storage: Storage | None,
         started_at: str,
         on_change: OnChange,
     ) -> None:
         self._clusters = clusters
         mode = Mode(settings.pool_discovery)
-        lease = Lease(settings.heartbeat_interval_secs, settings.lease_duration_secs)
+        lease = lease_of(settings)
         self._slices = ImportedSlices(mode, started_at)
-        self._store: MemoryPoolStore | None = None
-        if clusters.registrations == "join":
-            self._store = MemoryPoolStore(lease, clock, started_at, on_change, max_pools=settings.max_pools)
+        self._storage = storage
+        self._store: PoolStore | None = None if storage is None else storage.pools
         services = PoolServices(
             clusters.pool_service_suffix, clusters.frontend_service_suffix, clusters.frontend_port_name
         )
@@ -70,20 +67,23 @@ class Clusters:
         kind = Kind(objects.ENDPOINT_SLICES_PATH, objects.ENDPOINT_SLICE)
         relist_secs = float(self._clusters.relist_interval_secs)
         async with (
+            nullcontext() if self._storage is None else self._storage.running(),
             Client(credentials) as client,
             Reflector(client, kind, self._slices, relist_secs=relist_secs),
         ):
             yield
 
     def not_ready(self) -> tuple[str, ...]:
-        """The first list is not taken in yet."""
+        """The first list is not taken in yet, or the storage has not been read."""
         reason = self._slices.not_ready()
-        return (reason,) if reason else ()
+        stored = () if self._storage is None else self._storage.not_ready()
+        return (reason, *stored) if reason else stored
 
     def readings(self) -> Iterator[metrics.Reading]:
         """What is counted of the watch, and of registrations where they are joined."""
-        if self._store is not None:
-            yield from registration_readings(self._store)
+        if self._storage is not None:
+            yield from registration_readings(self._storage.pools)
+            yield from self._storage.readings()
         if (silent_secs := self._slices.silent_secs) is not None:
             yield metrics.SOURCE_SILENT, silent_secs, NAME
         for kind, count in self._slices.errors.items():

@@ -5,7 +5,6 @@ from contextlib import AbstractAsyncContextManager
 from typing import Protocol
 
 from gdsvc import metrics
-from gdsvc.backends.memory import MemoryPoolStore
 from gdsvc.backends.pulse import Advancing
 from gdsvc.pool_discovery.directory import EncodedDirectory
 from gdsvc.pool_discovery.explain import Explainer
@@ -60,13 +59,3 @@ class Discovery(Protocol):
     def readings(self) -> Iterator[metrics.Reading]:
         """What only this mode counts."""
         ...
-
-
-def registration_readings(store: MemoryPoolStore) -> Iterator[metrics.Reading]:
-    """What is counted of registrations, those rejected aside, which their route counts."""
-    yield metrics.REGISTRATIONS, store.new, "new"
-    yield metrics.REGISTRATIONS, store.changed, "changed"
-    yield metrics.REGISTRATIONS, store.index.renewed, "renewed"
-    yield metrics.EXPIRED, store.index.expired
-    yield metrics.DEREGISTERED, store.deregistered
-    yield metrics.CONFLICTS, store.conflicts

@@ -3,6 +3,24 @@
 flags holds the table, values the meaning of a text, sources what was set, parse the rules between flags.
 """
 
-from gdsvc.settings.parse import ClusterSettings, Settings, Usage, format_faults, parse_serve
+from gdsvc.settings.parse import (
+    ClusterSettings,
+    DynamoDbSettings,
+    Settings,
+    TableSettings,
+    Usage,
+    format_faults,
+    parse_serve,
+    parse_table,
+)
 
-__all__ = ["ClusterSettings", "Settings", "Usage", "format_faults", "parse_serve"]
+__all__ = [
+    "ClusterSettings",
+    "DynamoDbSettings",
+    "Settings",
+    "TableSettings",
+    "Usage",
+    "format_faults",
+    "parse_serve",
+    "parse_table",
+]

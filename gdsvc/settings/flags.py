@@ -12,12 +12,13 @@ from gdsvc.settings import values
 # What this version can do. A later version switches a mode on by adding its name here and its fields to Settings.
 AVAILABLE = {
     "--pool-discovery": ("registrations", "karmada", "mcs"),
-    "--registration-storage": ("memory",),
+    "--registration-storage": ("memory", "dynamodb"),
 }
 
 POOL_DISCOVERY = ("registrations", "karmada", "mcs")
 REGISTRATION_STORAGE = ("memory", "dynamodb", "kubernetes")
 LONGEST_LEASE_SECS = 86_400  # a pool that is dead for a day is listed no longer, whoever configured it
+MOST_SHARDS = 256  # one small query each, every poll
 LONGEST_SECS = 2**31 - 1  # timers overflow beyond
 
 
@@ -51,6 +52,7 @@ class Flag(Struct, frozen=True, kw_only=True):
     default: str | None = None
     only_with: Mode | None = None
     repeatable: bool = False
+    switch: str | None = None  # the value that the name alone stands for; such a flag takes none on the command line
 
     @property
     def heading(self) -> Heading:
@@ -273,21 +275,21 @@ WITH_STORAGE = (
         name="--dynamodb-table",
         metavar="NAME",
         only_with=DYNAMODB,
-        convert=values.text,
+        convert=values.dynamodb_table,
         help="Table that holds the registrations; required with dynamodb.",
     ),
     Flag(
         name="--dynamodb-region",
         metavar="NAME",
         only_with=DYNAMODB,
-        convert=values.text,
+        convert=values.aws_region,
         help="AWS region of the table, for example us-east-2. Unset means what AWS's own chain finds.",
     ),
     Flag(
         name="--dynamodb-endpoint-url",
         metavar="URL",
         only_with=DYNAMODB,
-        convert=values.text,
+        convert=values.base_url,
         help="Another endpoint than the region's own, for example http://127.0.0.1:8000 in a test.",
     ),
     Flag(
@@ -296,7 +298,7 @@ WITH_STORAGE = (
         only_with=DYNAMODB,
         default="2",
         convert=values.whole_number(1, LONGEST_LEASE_SECS),
-        help="How often the table is read, in whole seconds.",
+        help="How often the table is read, in whole seconds; below --lease-duration-secs.",
     ),
     Flag(
         name="--kubernetes-namespace",
@@ -307,4 +309,26 @@ WITH_STORAGE = (
     ),
 )
 
+TABLE_NAMES = ("--dynamodb-table", "--dynamodb-region", "--dynamodb-endpoint-url")
+
+WITH_TABLES = (
+    Flag(
+        name="--shards",
+        metavar="N",
+        default="8",
+        convert=values.whole_number(1, MOST_SHARDS),
+        help="create-table: how many partitions to spread registrations over; one takes about 5,000 pools at a "
+        "heartbeat of 5 s. Kept in the table; it cannot be changed later.",
+    ),
+    Flag(
+        name="--dry-run",
+        metavar="yes|no",
+        default="no",
+        convert=values.one_of("yes", "no"),
+        switch="yes",
+        help="create-table: print what AWS would be asked for, as JSON, and ask for nothing.",
+    ),
+)
+
 SERVE_FLAGS = ALL_MODES + WITH_REGISTRATIONS + WITH_CLUSTERS + WITH_STORAGE
+TABLE_FLAGS = (*(flag for flag in WITH_STORAGE if flag.name in TABLE_NAMES), *WITH_TABLES)

@@ -13,6 +13,12 @@ EPILOG = (
 )
 
 
+TABLE_COMMANDS = {
+    "create-table": "make the table, with time to live and layout, as far as it is not there yet",
+    "check": "look at keys, time to live, layout and clock, and try each permission that the service needs",
+}
+
+
 class _Formatter(HelpFormatter):
     """argparse's own layout, but for the names of flags: they are never broken at a hyphen."""
 
@@ -44,6 +50,29 @@ def help_text(prog: str, flags: Iterable[Flag]) -> str:
     for flag in flags:
         metavar = flag.metavar.replace("%", "%%")
         groups[flag.heading].add_argument(flag.name, metavar=metavar, help=_sentences(flag).replace("%", "%%"))
+    return parser.format_help()
+
+
+def table_help_text(prog: str, flags: Iterable[Flag]) -> str:
+    """The help of the commands on the table of registrations, ending in a newline."""
+    parser = ArgumentParser(
+        prog=prog,
+        usage=f"%(prog)s {{{','.join(TABLE_COMMANDS)}}} [--flag VALUE]...",
+        description="Makes the DynamoDB table of --registration-storage dynamodb, and finds out what is wrong with it.",
+        epilog=EPILOG,
+        formatter_class=_Formatter,
+        add_help=False,
+    )
+    commands = parser.add_argument_group("commands")
+    for name, does in TABLE_COMMANDS.items():
+        commands.add_argument(name, help=does.replace("%", "%%"), nargs="?")
+    group = parser.add_argument_group("flags")
+    for flag in flags:
+        text = _sentences(flag).replace("%", "%%")
+        if flag.switch is None:
+            group.add_argument(flag.name, metavar=flag.metavar, help=text)
+        else:
+            group.add_argument(flag.name, action="store_true", help=text)
     return parser.format_help()
 
 

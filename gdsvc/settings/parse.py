@@ -13,8 +13,8 @@ import msgspec
 from msgspec import Struct
 
 from gdsvc.settings import tls, values
-from gdsvc.settings.flags import AVAILABLE, CLUSTERS, SERVE_FLAGS, Flag, Mode
-from gdsvc.settings.manual import help_text, version_text
+from gdsvc.settings.flags import AVAILABLE, CLUSTERS, DYNAMODB, SERVE_FLAGS, TABLE_FLAGS, Flag, Mode
+from gdsvc.settings.manual import TABLE_COMMANDS, help_text, table_help_text, version_text
 from gdsvc.settings.sources import Given, merge, read_argv
 from gdsvc.settings.values import Expected, shown
 
@@ -37,6 +37,15 @@ class ClusterSettings(Struct, frozen=True, kw_only=True):
     kubeconfig: str | None  # paths joined by colons
 
 
+class DynamoDbSettings(Struct, frozen=True, kw_only=True):
+    """What is set for registrations in DynamoDB. None of region and endpoint means what AWS's own chain finds."""
+
+    dynamodb_table: str
+    dynamodb_region: str | None
+    dynamodb_endpoint_url: str | None
+    dynamodb_poll_interval_secs: int
+
+
 class Settings(Struct, frozen=True, kw_only=True):
     """Everything that an operator can set, checked. Paths name files that passed their check at start."""
 
@@ -57,6 +66,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     log_level: Literal["debug", "info", "warning", "error"]
     log_format: Literal["auto", "json", "console"]
     clusters: ClusterSettings | None = None  # where pool_discovery is karmada or mcs
+    dynamodb: DynamoDbSettings | None = None  # where registration_storage is dynamodb
 
 
 class Usage(Exception):
@@ -97,10 +107,43 @@ def parse_serve(
     reading.check_lease()
     reading.check_named_once()
     reading.check_clusters()
+    reading.check_dynamodb()
     reading.check_tls()
     if reading.faults:
         raise Usage(tuple(reading.faults))
     return _settings(reading, environ)
+
+
+class TableSettings(Struct, frozen=True, kw_only=True):
+    """What is set for a command on the table of registrations."""
+
+    command: Literal["create-table", "check"]
+    dynamodb_table: str
+    dynamodb_region: str | None
+    dynamodb_endpoint_url: str | None
+    shards: int
+    dry_run: bool
+
+
+def parse_table(argv: Sequence[str], environ: Mapping[str, str], prog: str) -> TableSettings:
+    """The settings of `gdsvc dynamodb COMMAND`; `argv` begins with the command. Raises Usage, SystemExit(0)."""
+    flags = {flag.name: flag for flag in TABLE_FLAGS}
+    command = argv[0] if argv and not argv[0].startswith("-") else None
+    line = read_argv(argv if command is None else argv[1:], flags)
+    if line.asked is not None:
+        sys.stdout.write(table_help_text(prog, TABLE_FLAGS) if line.asked == "--help" else f"{version_text()}\n")
+        raise SystemExit(0)
+    reading = _Reading(flags, merge(line, environ, flags), line.faults)
+    if command not in TABLE_COMMANDS:
+        given = "" if command is None else f", got {shown(command)}"
+        reading.faults.insert(0, f"expected one of the commands {', '.join(TABLE_COMMANDS)}{given}")
+    reading.read_others()
+    if "--dynamodb-table" not in reading.given:
+        reading.faults.append("--dynamodb-table: expected the table to work on")
+    if reading.faults:
+        raise Usage(tuple(reading.faults))
+    fields = {name.removeprefix("--").replace("-", "_"): value for name, value in reading.values.items()}
+    return msgspec.convert(fields | {"command": command, "dry_run": fields["dry_run"] == "yes"}, TableSettings)
 
 
 class _Reading:
@@ -132,7 +175,7 @@ class _Reading:
     def _fits_mode(self, flag: Flag) -> bool:
         """Whether the flag is to be read: its mode is chosen and there. A fault where it is set for another mode."""
         mode = flag.only_with
-        if mode is None:
+        if mode is None or mode.flag not in self.flags:  # a command that has no modes
             return True
         chosen = self.values.get(mode.flag)
         if chosen is not None and chosen not in mode.choices and flag.name in self.given:
@@ -189,6 +232,18 @@ class _Reading:
             same = shown(str(self.values[relay]))
             self.faults.append(f"{self.label(frontend)}: expected another suffix than {self.label(relay)}, got {same}")
 
+    def check_dynamodb(self) -> None:
+        if self.values.get("--registration-storage") not in DYNAMODB.choices:
+            return
+        table, poll, lease = "--dynamodb-table", "--dynamodb-poll-interval-secs", "--lease-duration-secs"
+        if table not in self.given:
+            self.faults.append(f"{table}: expected with {self.label('--registration-storage')} dynamodb")
+        every, duration = self.values.get(poll), self.values.get(lease)
+        if isinstance(every, int) and isinstance(duration, int) and every >= duration:
+            self.faults.append(
+                f"{self.label(poll)}: expected less than {self.label(lease)}, got {every} and {duration}"
+            )
+
     def check_tls(self) -> None:
         cert, key, ca = "--tls-cert-path", "--tls-key-path", "--tls-client-ca-path"
         for name, others in ((cert, (key,)), (key, (cert,)), (ca, (cert, key))):
@@ -221,6 +276,8 @@ def _settings(reading: _Reading, environ: Mapping[str, str]) -> Settings:
         fields["locations"] = fields["location"]
         fields["kubeconfig"] = environ.get(KUBECONFIG_VARIABLE) or None
         fields["clusters"] = msgspec.convert(fields, ClusterSettings)
+    if fields["registration_storage"] in DYNAMODB.choices:
+        fields["dynamodb"] = msgspec.convert(fields, DynamoDbSettings)
     if "--log-level" not in reading.given:
         fields["log_level"] = values.first_level(environ.get(LEVEL_VARIABLE, "")) or fields["log_level"]
     return msgspec.convert(fields, Settings)

@@ -43,6 +43,10 @@ def read_argv(argv: Sequence[str], flags: Mapping[str, Flag]) -> CommandLine:
             line.faults.append(_unknown(token, flags))
             if name.startswith("-") and not equals and _next_is_value(rest):
                 rest.popleft()  # the unknown flag's value, which may be a secret
+        elif (switched := flags[name].switch) is not None:
+            if equals:
+                line.faults.append(f"{name}: expected no value")
+            line.texts[name] = [switched]
         elif equals or _next_is_value(rest):
             line.texts.setdefault(name, []).append(value if equals else rest.popleft())
         else:

@@ -48,6 +48,27 @@ def text(value: str) -> str:
     return value
 
 
+def dynamodb_table(value: str) -> str:
+    """The name of a table, by AWS's rule for names."""
+    if not re.fullmatch(r"[a-zA-Z0-9_.-]{3,255}", value):
+        raise Expected("expected the name of a table: 3 to 255 letters, digits, dots, hyphens and underscores")
+    return value
+
+
+def aws_region(value: str) -> str:
+    """The name of a region, which becomes a part of a host name."""
+    if not re.fullmatch(r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?", value):
+        raise Expected("expected the name of an AWS region, for example us-east-2")
+    return value
+
+
+def base_url(value: str) -> str:
+    """A bare base URL, by the rule of the wire types."""
+    if fault := base_url_fault(value):
+        raise Expected(fault)
+    return value
+
+
 def path(value: str) -> Path:
     """A path of a file; whether the file is there is not asked."""
     if not value or "\0" in value:

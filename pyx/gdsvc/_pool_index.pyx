@@ -127,6 +127,22 @@ cdef class PoolIndex:
         self.renewed += 1
         return True
 
+    def key_of(self, bytes body not None) -> bytes | None:
+        """The key that `renew` would find; for who must do something first before its lease may move."""
+        cdef PyObject *found = self._bodies.find(self._digest_of(body))
+        return None if found == NULL else <bytes> (<Listed> found).item
+
+    def extend(self, bytes key not None, double now, double ttl) -> None:
+        """Makes the lease of `key` end at `now + ttl`, for a heartbeat that another heard: none is counted here.
+
+        Raises KeyError.
+        """
+        self._leases.renew(self._listed(key), now, ttl)
+
+    def forget_bodies(self, bytes key not None) -> None:
+        """From now on no body renews `key`: those remembered say something else than what is shown. Raises KeyError."""
+        self._forget_bodies(self._listed(key))
+
     def beat(self, bytes key not None, bytes body, double now, double ttl, bint fresh, str source=None) -> None:
         """Makes the lease of `key` end at `now + ttl` and remembers `body`, if any, for the fast path.
 

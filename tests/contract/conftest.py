@@ -16,6 +16,9 @@ from gdsvc.pool_discovery.directory import PoolDirectory, ReplicaDirectory
 from gdsvc.pool_discovery.lease_clock import LeaseClock
 from gdsvc.pool_discovery.registrar import PoolRegistrar, ReplicaRegistrar
 from tests.contract.remote import Driven, driven_services, remote_pools, remote_replicas
+from tests.dynamodb.tables import Replica as DynamoDbReplica
+from tests.dynamodb.tables import replica, table
+from tests.unit.backends.shared.shelf import Replica, Shelf, Store, pool_store, replica_store
 
 LEASE = Lease(5, 15)
 STARTED_AT = "2026-01-01T00:00:00.000Z"
@@ -85,22 +88,84 @@ async def memory_replicas() -> AsyncIterator[ReplicaStand]:
     yield MemoryStand(time, clock, store, store, store)
 
 
+class SharedStand(Generic[Store, Directory_co, Registrar_co]):
+    """A replica over a shared store that is read at every step of time."""
+
+    def __init__(self, replica: "Replica[Store]", directory: Directory_co, registrar: Registrar_co) -> None:
+        self.directory = directory
+        self.registrar = registrar
+        self._replica = replica
+        replica.poll()
+
+    async def pass_time(self, secs: float) -> None:
+        """Reads as time passes, and at its end."""
+        time = self._replica.time
+        until = time[0] + secs
+        while time[0] < until:
+            time[0] = min(until, time[0] + 0.0625)
+            self._replica.clock.tick()
+            self._replica.poll()
+
+    async def settle(self) -> None:
+        """What this replica wrote it shows at once."""
+
+
+@asynccontextmanager
+async def shared_pools() -> AsyncIterator[PoolStand]:
+    replica = Replica(Shelf(), [0.0], pool_store)
+    yield SharedStand(replica, replica.store, replica.store)
+
+
+@asynccontextmanager
+async def shared_replicas() -> AsyncIterator[ReplicaStand]:
+    replica = Replica(Shelf(), [0.0], replica_store())
+    yield SharedStand(replica, replica.store, replica.store)
+
+
+class DynamoDbStand(Generic[Directory_co, Registrar_co]):
+    """A replica over a table, which is read every second of its time."""
+
+    def __init__(self, over: DynamoDbReplica, directory: Directory_co, registrar: Registrar_co) -> None:
+        self.directory = directory
+        self.registrar = registrar
+        self.pass_time = over.pass_time
+
+    async def settle(self) -> None:
+        """What this replica wrote it shows at once."""
+
+
+@asynccontextmanager
+async def dynamodb_pools(endpoint: str) -> AsyncIterator[PoolStand]:
+    async with table(endpoint) as made, replica(made) as over:
+        yield DynamoDbStand(over, over.pools, over.pools)
+
+
+@asynccontextmanager
+async def dynamodb_replicas(endpoint: str) -> AsyncIterator[ReplicaStand]:
+    async with table(endpoint) as made, replica(made) as over:
+        yield DynamoDbStand(over, over.routers, over.routers)
+
+
 OpenPools = Callable[[], AbstractAsyncContextManager[PoolStand]]
 OpenReplicas = Callable[[], AbstractAsyncContextManager[ReplicaStand]]
 
 POOLS: dict[str, Callable[[pytest.FixtureRequest], OpenPools]] = {
     "memory": lambda _request: memory_pools,
+    "shared": lambda _request: shared_pools,
     "remote": lambda request: lambda: remote_pools(request.getfixturevalue("driven")),
+    "dynamodb": lambda request: lambda: dynamodb_pools(request.getfixturevalue("ministack")),
 }
 REPLICAS: dict[str, Callable[[pytest.FixtureRequest], OpenReplicas]] = {
     "memory": lambda _request: memory_replicas,
+    "shared": lambda _request: shared_replicas,
     "remote": lambda request: lambda: remote_replicas(request.getfixturevalue("driven")),
+    "dynamodb": lambda request: lambda: dynamodb_replicas(request.getfixturevalue("ministack")),
 }
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Remote stands run on one loop: another process and real sockets take their time, and the client has both."""
-    twice = [item for item in items if "[remote-asyncio" in item.name]
+    """Stands with another process run on one loop: real sockets take their time, and their clients have both."""
+    twice = [item for item in items if "[remote-asyncio" in item.name or "[dynamodb-asyncio" in item.name]
     items[:] = [item for item in items if item not in twice]
     config.hook.pytest_deselected(items=twice)
 
@@ -112,13 +177,16 @@ def driven() -> Iterator[Driven]:
         yield process
 
 
-@pytest.fixture(params=POOLS)
+NEEDS = {"dynamodb": (pytest.mark.dynamodb, pytest.mark.timeout(180))}
+
+
+@pytest.fixture(params=[pytest.param(name, marks=NEEDS.get(name, ())) for name in POOLS])
 def open_pools(request: pytest.FixtureRequest) -> OpenPools:
     """Opens a pool backend."""
     return POOLS[request.param](request)
 
 
-@pytest.fixture(params=REPLICAS)
+@pytest.fixture(params=[pytest.param(name, marks=NEEDS.get(name, ())) for name in REPLICAS])
 def open_replicas(request: pytest.FixtureRequest) -> OpenReplicas:
     """Opens a backend of router replicas."""
     return REPLICAS[request.param](request)

@@ -10,6 +10,7 @@ from gdsvc.model import Lease, PoolKey, PoolListing, PoolRegistration, RouterRep
 from gdsvc.pool_discovery.directory import Directory, EncodedDirectory, EncodedList, PoolDirectory, ReplicaDirectory
 from gdsvc.pool_discovery.lease_clock import LeaseClock
 from gdsvc.pool_discovery.registrar import PoolRegistrar, Registrar, ReplicaRegistrar
+from tests.unit.backends.shared.shelf import Replica, Shelf, pool_store, replica_store
 
 STARTED_AT = "2026-01-01T00:00:00.000Z"
 
@@ -49,6 +50,23 @@ def test_the_memory_store_of_replicas_is_a_directory_a_registrar_and_has_encodin
     assert encoded.encoded().join(b"[", b"]") == b"[]"
     for protocol in (ReplicaDirectory, ReplicaRegistrar, EncodedDirectory, Advancing):
         assert_has_members_of(store, protocol)
+
+
+def test_the_stores_that_replicas_share_are_directories_and_registrars() -> None:
+    shelf, time = Shelf(), [0.0]
+    pools, replicas = Replica(shelf, time, pool_store).store, Replica(shelf, time, replica_store()).store
+    directory: PoolDirectory = pools
+    registrar: PoolRegistrar = pools
+    replica_directory: ReplicaDirectory = replicas
+    replica_registrar: ReplicaRegistrar = replicas
+    encoded: tuple[EncodedDirectory, EncodedDirectory] = (pools, replicas)
+    assert (directory, registrar, replica_directory, replica_registrar) == (pools, pools, replicas, replicas)
+    for store in encoded:
+        assert_has_members_of(store, EncodedDirectory)
+    for protocol in (PoolDirectory, PoolRegistrar, Advancing):
+        assert_has_members_of(pools, protocol)
+    for protocol in (ReplicaDirectory, ReplicaRegistrar, Advancing):
+        assert_has_members_of(replicas, protocol)
 
 
 def test_static_replicas_are_a_directory() -> None:

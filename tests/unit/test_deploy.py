@@ -196,3 +196,20 @@ def test_the_manifest_for_clusters_is_the_other_one_with_what_the_mode_needs() -
     container["resources"] = other["resources"]
     clusters["template"]["spec"]["automountServiceAccountToken"] = False
     assert clusters == plain
+
+
+# ------------------------------------------------------------------------------------------------- DynamoDB
+
+
+def test_the_policy_allows_what_the_service_calls_and_nothing_else() -> None:
+    source = (ROOT / "gdsvc/backends/dynamodb/table.py").read_text().split("    # -- the table itself")[0]
+    operations = set(re.findall(r'_(?:call|conditional)\(\s*"(\w+)"', source))
+    actions = {"dynamodb:" + "".join(word.capitalize() for word in operation.split("_")) for operation in operations}
+    (statement,) = json.loads((DEPLOY / "dynamodb-policy.json").read_text())["Statement"]
+    assert set(statement["Action"]) == actions
+    assert "dynamodb:Scan" not in actions
+
+
+def test_every_file_in_deploy_is_named_in_its_readme() -> None:
+    readme = (DEPLOY / "README.md").read_text()
+    assert [path.name for path in DEPLOY.iterdir() if f"`{path.name}`" not in readme and path.name != "README.md"] == []

@@ -61,4 +61,4 @@ def test_compiled_modules_import_nothing_of_the_package_but_each_other() -> None
 def test_the_sources_were_read() -> None:
     found = _by_module()
     assert "gdsvc._lease_heap" in found["_pool_index"]
-    assert "gdsvc._pool_index" in found["backends.memory"]
+    assert "gdsvc._pool_index" in found["backends.registered"]

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gdsvc.settings import ClusterSettings, Settings, Usage, format_faults, parse_serve
+from gdsvc.settings import ClusterSettings, DynamoDbSettings, Settings, Usage, format_faults, parse_serve, parse_table
 from gdsvc.settings.flags import AVAILABLE, SERVE_FLAGS, Heading
 
 
@@ -339,18 +339,18 @@ def test_a_flag_of_another_mode_is_refused_by_naming_both(flag: object) -> None:
     assert f"(from {flag.variable})" in fault(**{flag.variable: "x"})
 
 
-@pytest.mark.parametrize("mode", ["dynamodb", "kubernetes"])
+@pytest.mark.parametrize("mode", ["kubernetes"])
 def test_a_mode_that_this_version_lacks_is_one_fault_without_any_of_its_flags(mode: str) -> None:
     chooser = next(flag for flag in SERVE_FLAGS if flag.name in AVAILABLE and mode in flag.metavar)
     own = [flag for flag in SERVE_FLAGS if flag.only_with is not None and mode in flag.only_with.choices]
     line = fault(chooser.name, mode, *(part for flag in own for part in (flag.name, "x")))
-    assert line == f"{chooser.name}: this version does not have {mode} yet, it has {AVAILABLE[chooser.name][0]}"
+    assert line == f"{chooser.name}: this version does not have {mode} yet, it has {', '.join(AVAILABLE[chooser.name])}"
 
 
 def test_with_a_mode_that_this_version_lacks_the_faults_of_all_other_flags_stay() -> None:
-    found = faults("--registration-storage=dynamodb", "--router-service=r", "--max-pools=0", "--kubernetes-namespace=n")
+    found = faults("--registration-storage=kubernetes", "--router-service=r", "--max-pools=0", "--dynamodb-table=nnn")
     assert [line.split(":")[0] for line in found] == [
-        "--registration-storage", "--max-pools", "--router-service", "--kubernetes-namespace",
+        "--registration-storage", "--max-pools", "--router-service", "--dynamodb-table",
     ]  # fmt: skip
 
 
@@ -458,3 +458,76 @@ def test_help_names_each_flag_its_default_and_its_variable_at_every_width(
 
 def test_version_names_the_program(capsys: pytest.CaptureFixture[str]) -> None:
     assert re.fullmatch(r"gdsvc \d+\.\d+\.\d+\S*\n", shown(("--version",), capsys))
+
+
+# ------------------------------------------------------------------------------------------------- DynamoDB
+
+
+def test_with_dynamodb_the_table_is_required_and_the_rest_has_defaults() -> None:
+    assert (
+        fault("--registration-storage", "dynamodb") == "--dynamodb-table: expected with --registration-storage dynamodb"
+    )
+    settings = parse_serve(["--registration-storage", "dynamodb", "--dynamodb-table", "pools"], {})
+    assert settings.dynamodb == DynamoDbSettings(
+        dynamodb_table="pools", dynamodb_region=None, dynamodb_endpoint_url=None, dynamodb_poll_interval_secs=2
+    )
+    assert parse_serve([], {}).dynamodb is None
+
+
+@pytest.mark.parametrize("discovery", ["registrations", "karmada", "mcs"])
+def test_dynamodb_goes_with_every_pool_discovery(discovery: str) -> None:
+    environ = {"GDSVC_REGISTRATION_STORAGE": "dynamodb", "GDSVC_DYNAMODB_TABLE": "pools"}
+    settings = parse_serve(["--pool-discovery", discovery], environ)
+    assert (settings.pool_discovery, settings.dynamodb is None) == (discovery, False)
+
+
+@pytest.mark.parametrize(
+    ("flag", "value"),
+    [
+        ("--dynamodb-table", "ab"),
+        ("--dynamodb-table", "a/b/c"),
+        ("--dynamodb-table", "é" * 5),
+        ("--dynamodb-region", "us east"),
+        ("--dynamodb-region", "evil.example/"),
+        ("--dynamodb-endpoint-url", "localhost:8000"),
+        ("--dynamodb-endpoint-url", "http://user:secret@host"),
+        ("--dynamodb-poll-interval-secs", "0"),
+    ],
+)
+def test_what_is_no_table_region_endpoint_or_interval_is_told_without_secrets(flag: str, value: str) -> None:
+    line = fault("--registration-storage", "dynamodb", "--dynamodb-table", "pools", flag, value)
+    assert line.startswith(f"{flag}: expected ")
+    assert "secret" not in line
+
+
+def test_the_table_is_read_more_often_than_a_lease_lasts() -> None:
+    argv = ["--registration-storage=dynamodb", "--dynamodb-table=pools", "--dynamodb-poll-interval-secs"]
+    assert parse_serve([*argv, "14"], {}).dynamodb is not None
+    told = "--dynamodb-poll-interval-secs: expected less than --lease-duration-secs, got 15 and 15"
+    assert fault(*argv, "15") == told
+
+
+def test_the_commands_on_the_table_take_the_flags_of_the_service_and_their_own() -> None:
+    settings = parse_table(["create-table", "--dry-run", "--shards=3"], {"GDSVC_DYNAMODB_TABLE": "pools"}, "p")
+    assert (settings.command, settings.dynamodb_table, settings.shards, settings.dry_run) == (
+        "create-table", "pools", 3, True,
+    )  # fmt: skip
+    assert not parse_table(["check", "--dynamodb-table", "pools"], {}, "p").dry_run
+
+
+@pytest.mark.parametrize(
+    ("argv", "told"),
+    [
+        ([], ("expected one of the commands create-table, check", "--dynamodb-table: expected the table to work on")),
+        (["drop", "--dynamodb-table=pools"], ("expected one of the commands create-table, check, got 'drop'",)),
+        (["check", "--dynamodb-table=pools", "--dry-run=no"], ("--dry-run: expected no value",)),
+        (
+            ["check", "--dynamodb-table=pools", "--shards=257"],
+            ("--shards: expected a whole number from 1 to 256, got '257'",),
+        ),
+    ],
+)
+def test_a_wrong_command_on_the_table_is_told_with_all_its_faults(argv: list[str], told: tuple[str, ...]) -> None:
+    with pytest.raises(Usage) as raised:
+        parse_table(argv, {}, "p")
+    assert raised.value.faults == told

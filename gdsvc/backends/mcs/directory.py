@@ -18,7 +18,7 @@ from gdsvc.backends.mcs.naming import ServiceKey
 from gdsvc.backends.mcs.pools import PoolServices, imported_pool
 from gdsvc.backends.mcs.replicas import RouterService, RouterTable
 from gdsvc.backends.mcs.slices import Services
-from gdsvc.errors import NotOffered
+from gdsvc.errors import NotOffered, Unavailable
 from gdsvc.model import Lease, PoolKey, PoolListing, PoolLocation, RouterReplica, sort_key
 from gdsvc.pool_discovery.directory import Source
 from gdsvc.pool_discovery.explain import (
@@ -40,7 +40,10 @@ SLICES_TOLD = 8  # of a Service, to whoever asks why
 class RegistrationStore(PoolRegistrar, Protocol):
     """Where registrations are kept: a directory of its own, whose members are joined and not shown."""
 
-    def view(self) -> tuple[int, Completeness]: ...
+    def view(self) -> tuple[int, Completeness]:
+        """As an EncodedDirectory's. Raises Unavailable where the store has not been read yet."""
+        ...
+
     def sources(self) -> tuple[Source, ...]: ...
     def explain(self, key: PoolKey) -> Explanation | None: ...
     def registered(self, key: PoolKey) -> PoolListing | None:
@@ -199,8 +202,16 @@ class McsPoolDirectory(IndexedDirectory[PoolListing, PoolKey]):
     def _settle(self) -> None:
         """Brings completeness up to what both sides say."""
         slices = Completeness.EXACT if self._slices.exact else Completeness.ESTIMATED
-        registrations = None if self._store is None else self._store.view()[1]
-        self._complete_as(completeness(slices, registrations))
+        self._complete_as(completeness(slices, self._registrations()))
+
+    def _registrations(self) -> Completeness | None:
+        """How complete the registrations are; None where they are not joined."""
+        if self._store is None:
+            return None
+        try:
+            return self._store.view()[1]
+        except Unavailable:  # a shared store that has not been read yet: what the slices show is there all the same
+            return Completeness.ESTIMATED
 
 
 class McsReplicaDirectory(IndexedDirectory[RouterReplica, str]):
