@@ -176,7 +176,7 @@ class Client:
             raise
         return response
 
-    async def _exchange(  # noqa: PLR0913 - the parts of a request
+    async def _exchange(  # noqa: PLR0913, PLR0917 - the parts of a request
         self,
         session: aiohttp.ClientSession,
         method: str,
