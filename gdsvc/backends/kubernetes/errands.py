@@ -29,7 +29,7 @@ class Ask(Struct, frozen=True):
 
 
 class Done(Struct, frozen=True):
-    """The errand is done. `written` is what the Lease says now; None where it is gone."""
+    """The errand is done. `written` is what the Lease says now; None where it is gone, or was not there (`existed`)."""
 
     written: Written | None
     existed: bool = True
@@ -70,13 +70,12 @@ class Put:
     """Registers, renews or changes: whichever it takes for the Lease to say `wanted`, as of now.
 
     A change is made only to the registration that was known when the errand began. Where another replica has changed
-    it meanwhile, the heartbeat of this errand may be the older one, which must not undo the newer: it is refused, and
-    the next heartbeat decides. `lost_to` then holds what the other wrote.
+    it meanwhile, the heartbeat of this errand counts as the older one, which must not undo the newer: the errand is
+    done then, and what the other wrote is what the Lease says.
     """
 
     def __init__(self, wanted: Wanted) -> None:
         self.wanted = wanted
-        self.lost_to: Written | None = None
         self._known: Written | None = None
         self._base: str | None = None  # the version that a change may replace
         self._unreadable_uid = ""  # of a Lease by this name that says nothing
@@ -139,8 +138,7 @@ class Put:
             return self._ahead(found.reason) if found.uid else Pause(found.reason)
         self._unreadable_uid = ""
         if found.registration != self.wanted.registration and found.version != self._base:
-            self.lost_to = found
-            return Unavailable("the registration was changed through another replica at the same time", 1)
+            return Done(found)
         self._known = found
         return self._ahead("the Lease changes all the time")
 

@@ -27,26 +27,42 @@ _ENCODER: Final = msgspec.json.Encoder()
 
 
 class Member(Enum):
-    """What a Lease stands for; the value is that of its label."""
+    """What a Lease stands for; the value is that of its label. A replica's shows it that its watch still tells."""
 
     POOL = "pool"
     ROUTER = "router"
+    REPLICA = "replica"
 
 
 class Written(Struct, frozen=True):
     """What is known of a member's Lease. `version` names this registration and no other that the member ever had.
 
-    `uid` is the Lease's own, another one after it was deleted; `renewed` is the stamp of its last renewal, of the
-    writer's wall clock; `granted_secs` is for how long a reader lists the member after it saw the stamp change.
+    `uid` is the Lease's own, another one after it was deleted; `revision` the API server's name for just this content;
+    `renewed` the stamp of its last renewal, of the writer's wall clock; `granted_secs` for how long a reader lists the
+    member after it saw the stamp change.
     """
 
     member: Member
     name: str
     uid: str
+    revision: str
     registration: bytes
     version: str
     renewed: str
     granted_secs: int
+
+    @property
+    def changes(self) -> int:
+        """How many changes led to this registration since the Lease was created, from 1."""
+        return _count(self.version) or 1
+
+    @property
+    def renewed_at(self) -> float:
+        """Unix seconds by the writer's wall clock; 0 where the stamp is none."""
+        try:
+            return datetime.fromisoformat(self.renewed).timestamp()
+        except (ValueError, OverflowError):
+            return 0.0
 
 
 class Unreadable(Struct, frozen=True):
@@ -86,14 +102,25 @@ def read(lease: objects.Lease) -> Written | Unreadable:
     member = next((member for member in Member if member.value == label), None)
     granted_secs = spec.lease_duration_seconds or 0
     if member is None:
-        return Unreadable(metadata.name, metadata.uid, f"its label {MEMBER_LABEL} is neither pool nor router")
+        return Unreadable(
+            metadata.name,
+            metadata.uid,
+            f"its label {MEMBER_LABEL} says none of {', '.join(each.value for each in Member)}",
+        )
     if REGISTRATION not in annotations or not annotations.get(VERSION):
         return Unreadable(metadata.name, metadata.uid, f"it lacks the annotation {REGISTRATION} or {VERSION}")
     if not spec.renew_time or granted_secs < 1:
         return Unreadable(metadata.name, metadata.uid, "it lacks spec.renewTime or spec.leaseDurationSeconds")
     registration = annotations[REGISTRATION].encode(errors="surrogatepass")
     return Written(
-        member, metadata.name, metadata.uid, registration, annotations[VERSION], spec.renew_time, granted_secs
+        member,
+        metadata.name,
+        metadata.uid,
+        metadata.resource_version,
+        registration,
+        annotations[VERSION],
+        spec.renew_time,
+        granted_secs,
     )
 
 
@@ -166,16 +193,21 @@ def repair(uid: str, wanted: Wanted, version: str, renewed: str) -> bytes:
     )
 
 
-def deletion(uid: str, resource_version: str = "") -> bytes:
-    """The body of the DELETE that takes out this Lease: none that came after it, and with a version none changed."""
-    preconditions = {"uid": uid} | ({"resourceVersion": resource_version} if resource_version else {})
+def deletion(written: Written) -> bytes:
+    """The body of the DELETE that takes out this Lease as it is: none that came after it, none that was renewed."""
+    preconditions = {"uid": written.uid, "resourceVersion": written.revision}
     return _ENCODER.encode({"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": preconditions})
 
 
 def next_version(known: Written | None, nonce: str) -> str:
-    """A number that counts the changes, for people, and `nonce`, which makes it no other's."""
-    count = known.version.partition(".")[0] if known is not None else "0"
-    return f"{int(count) + 1 if count.isascii() and count.isdecimal() and len(count) < 18 else 1}.{nonce}"
+    """A number that counts the changes, and `nonce`, which makes it no other's."""
+    return f"{1 if known is None else _count(known.version) + 1}.{nonce}"
+
+
+def _count(version: str) -> int:
+    """The number in a version; 0 where it is none of ours."""
+    count = version.partition(".")[0]
+    return int(count) if count.isascii() and count.isdecimal() and len(count) < 18 else 0
 
 
 def _labels(wanted: Wanted) -> dict[str, str]:

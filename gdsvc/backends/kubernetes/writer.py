@@ -47,7 +47,7 @@ class Ledger(Protocol):
         ...
 
     def written(self, written: Written) -> None:
-        """A write is done, or another's was found in its place."""
+        """A write is done; where another replica's was found in its place, that."""
         ...
 
 
@@ -104,7 +104,7 @@ class Writer:
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     async def put(self, wanted: Wanted) -> Written:
-        """Writes that `wanted` is registered as of now. Raises DoesNotFit, Unavailable.
+        """Writes that `wanted` is registered as of now; what the Lease says then. Raises DoesNotFit, Unavailable.
 
         Heartbeats that come while a write of their Lease is in flight share the next one, as long as they are equal.
         """
@@ -199,8 +199,6 @@ class Writer:
                     self._hold(least_secs)
                     await asyncio.sleep(backoff.wait_secs())
                 case GdsvcError():
-                    if isinstance(errand, Put) and errand.lost_to is not None:
-                        self._ledger.written(errand.lost_to)
                     raise step
 
     async def _send(self, name: str, errand: Errand) -> Answer:

@@ -17,7 +17,7 @@ WANTED = Wanted(Member.POOL, "pool-v1-ab", b'{"key":"\xc3\xa9"}', 15, "replica-0
 def created(wanted: Wanted = WANTED, version: str = "1.00ff00ff") -> dict[str, Any]:
     """What the API server makes of a creation."""
     document: dict[str, Any] = json.loads(leases.creation(wanted, version, "2026-01-01T00:00:00.000001Z"))
-    document["metadata"]["uid"] = "u-1"
+    document["metadata"] |= {"uid": "u-1", "resourceVersion": "7"}
     return document
 
 
@@ -27,7 +27,7 @@ def decoded(document: dict[str, Any]) -> Written | Unreadable:
 
 def test_what_was_created_reads_back() -> None:
     assert decoded(created()) == Written(
-        Member.POOL, "pool-v1-ab", "u-1", WANTED.registration, "1.00ff00ff", "2026-01-01T00:00:00.000001Z", 15
+        Member.POOL, "pool-v1-ab", "u-1", "7", WANTED.registration, "1.00ff00ff", "2026-01-01T00:00:00.000001Z", 15
     )
 
 
@@ -113,7 +113,7 @@ def test_versions_count_and_never_come_again() -> None:
 
 @pytest.mark.parametrize("version", ["", "x", "-1.aa", "٣.aa", "9" * 30])
 def test_a_version_that_is_none_of_ours_is_followed_by_the_first(version: str) -> None:
-    known = Written(Member.POOL, "p", "u", b"", version, "t", 15)
+    known = Written(Member.POOL, "p", "u", "7", b"", version, "t", 15)
     assert leases.next_version(known, "bb") == "1.bb"
 
 
