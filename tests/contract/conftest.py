@@ -15,6 +15,7 @@ from gdsvc.model import Lease
 from gdsvc.pool_discovery.directory import PoolDirectory, ReplicaDirectory
 from gdsvc.pool_discovery.lease_clock import LeaseClock
 from gdsvc.pool_discovery.registrar import PoolRegistrar, ReplicaRegistrar
+from tests.contract.leases import lease_stand
 from tests.contract.remote import Driven, driven_services, remote_pools, remote_replicas
 from tests.dynamodb.tables import Replica as DynamoDbReplica
 from tests.dynamodb.tables import replica, table
@@ -152,12 +153,14 @@ OpenReplicas = Callable[[], AbstractAsyncContextManager[ReplicaStand]]
 POOLS: dict[str, Callable[[pytest.FixtureRequest], OpenPools]] = {
     "memory": lambda _request: memory_pools,
     "shared": lambda _request: shared_pools,
+    "kubernetes": lambda _request: lambda: lease_stand(lambda storage: storage.pools),
     "remote": lambda request: lambda: remote_pools(request.getfixturevalue("driven")),
     "dynamodb": lambda request: lambda: dynamodb_pools(request.getfixturevalue("ministack")),
 }
 REPLICAS: dict[str, Callable[[pytest.FixtureRequest], OpenReplicas]] = {
     "memory": lambda _request: memory_replicas,
     "shared": lambda _request: shared_replicas,
+    "kubernetes": lambda _request: lambda: lease_stand(lambda storage: storage.routers),
     "remote": lambda request: lambda: remote_replicas(request.getfixturevalue("driven")),
     "dynamodb": lambda request: lambda: dynamodb_replicas(request.getfixturevalue("ministack")),
 }

@@ -21,27 +21,39 @@ NEVER = Moment(-inf, -inf)
 
 
 class Echoes:
-    """Our last write of each Lease, until the watch tells of it."""
+    """Our last write of each Lease, and whether the watch has told of it."""
 
     def __init__(self) -> None:
         self._sent: dict[str, tuple[str, Moment]] = {}
-        self.sent_last: Moment = NEVER
+        self._pending: set[str] = set()
         self.told_until: Moment = NEVER
 
     def sending(self, name: str, renewed: str, at: Moment) -> None:
         """A write of the Lease `name` with the stamp `renewed` is about to be sent."""
         self._sent[name] = (renewed, at)
-        self.sent_last = at
+        self._pending.add(name)
 
-    def echoed(self, name: str, renewed: str) -> Moment | None:
+    def sent_at(self, name: str, renewed: str) -> Moment | None:
         """When this write was about to be sent, if it is our last of the Lease; None where it is not."""
         stamp, sent_at = self._sent.get(name, ("", NEVER))
         return sent_at if stamp == renewed else None
 
-    def told(self, sent_at: Moment) -> None:
-        """The watch has told of a write that was sent then, and of all before it."""
-        self.told_until = max(self.told_until, sent_at)
+    def pending(self, name: str) -> bool:
+        """Whether our last write of the Lease is still to be told, if it was done at all."""
+        return name in self._pending
+
+    def seen(self, name: str, renewed: str) -> Moment | None:
+        """As `sent_at`, of a write that the API server now tells of."""
+        sent_at = self.sent_at(name, renewed)
+        if sent_at is not None:
+            self._pending.discard(name)
+        return sent_at
+
+    def told(self, until: Moment) -> None:
+        """Everything written until then has been told."""
+        self.told_until = max(self.told_until, until)
 
     def forget(self, name: str) -> None:
         """The Lease was deleted."""
         self._sent.pop(name, None)
+        self._pending.discard(name)

@@ -178,6 +178,28 @@ class TakeOut:
         return Pause(reason)
 
 
+class ClearAway:
+    """Deletes a Lease that nobody has renewed for long, unless somebody does now."""
+
+    def __init__(self, written: Written) -> None:
+        self._body = leases.deletion(written)
+
+    def begin(self, known: Written | None) -> None:
+        del known
+
+    def ask(self, renewed: str, nonce: str) -> Ask:
+        del renewed, nonce
+        return Ask("DELETE", self._body)
+
+    def answered(self, answer: Answer) -> Step:
+        if answer.status in (404, 409):  # another replica was first, or it is renewed
+            return Done(None, existed=False)
+        return Done(None) if answer.status in (200, 202) else refusal(answer)
+
+    def broke(self, reason: str) -> Step:
+        return Pause(reason)
+
+
 def refusal(answer: Answer) -> Step:
     """What a status means that has no meaning of its own for an errand."""
     text = f"the API server answered {answer.status}: {_message(answer)[:300] or 'no message'}"

@@ -23,6 +23,7 @@ ANNOTATION_BYTES: Final = 256 << 10  # what the API server lets all annotations 
 JSON_PATCH: Final = "application/json-patch+json"  # the one kind of patch that can be made conditional on a value
 
 _ROUTER_HASHER: Final = blake3(derive_key_context="gdsvc router lease name v1")
+_REPLICA_HASHER: Final = blake3(derive_key_context="gdsvc replica lease name v1")
 _ENCODER: Final = msgspec.json.Encoder()
 
 
@@ -78,6 +79,13 @@ def router_lease_name(router_id: str) -> str:
     hasher = _ROUTER_HASHER.copy()
     hasher.update(router_id.encode())
     return "router-v1-" + hasher.digest().hex()
+
+
+def replica_lease_name(holder: str) -> str:
+    """The name of the Lease of a replica of this service, whose name may be any text."""
+    hasher = _REPLICA_HASHER.copy()
+    hasher.update(holder.encode())
+    return "replica-v1-" + hasher.digest().hex()
 
 
 def stamp(unix_secs: float) -> str:

@@ -14,7 +14,7 @@ from types import TracebackType
 from typing import Final, Protocol, Self
 
 from gdsvc.backends.kubernetes import leases
-from gdsvc.backends.kubernetes.errands import Ahead, Done, Errand, Pause, Put, TakeOut
+from gdsvc.backends.kubernetes.errands import Ahead, ClearAway, Done, Errand, Pause, Put, TakeOut
 from gdsvc.backends.kubernetes.leases import Wanted, Written
 from gdsvc.errors import GdsvcError, Unavailable
 from gdsvc.kube.backoff import Backoff
@@ -48,6 +48,14 @@ class Ledger(Protocol):
 
     def written(self, written: Written) -> None:
         """A write is done; where another replica's was found in its place, that."""
+        ...
+
+    def not_written(self, name: str) -> None:
+        """Whoever asked for a write of this Lease is told that it was not done, though it may have been."""
+        ...
+
+    def taken_out(self, name: str) -> None:
+        """A Lease is deleted."""
         ...
 
 
@@ -123,6 +131,10 @@ class Writer:
         """Deletes the Lease; False where there was none. Raises Unavailable."""
         return (await self._outcome(self._queue(name, TakeOut()))).existed
 
+    async def clear_away(self, written: Written) -> None:
+        """Deletes the Lease as it is known, unless it is another by now. Raises Unavailable."""
+        await self._outcome(self._queue(written.name, ClearAway(written)))
+
     # -- lanes
 
     def _budget_ends(self) -> float:
@@ -162,14 +174,22 @@ class Writer:
                 done = await self._attempts(name, job)
         except TimeoutError:
             self.given_up += 1
-            job.done.set_exception(self._too_late(job))
+            self._fail(name, job, self._too_late(job))
         except Exception as error:  # noqa: BLE001  a fault of ours is for those who wait, not for the next errand
-            job.done.set_exception(error)
+            self._fail(name, job, error)
         except asyncio.CancelledError:
             job.done.cancel()
             raise
         else:
+            if done.written is not None:
+                self._ledger.written(done.written)
+            elif done.existed:
+                self._ledger.taken_out(name)
             job.done.set_result(done)
+
+    def _fail(self, name: str, job: _Job, error: Exception) -> None:
+        self._ledger.not_written(name)
+        job.done.set_exception(error)
 
     def _too_late(self, job: _Job) -> Unavailable:
         return Unavailable(f"not written in time: {job.reason}", max(1, ceil(job.retry_after_secs)))
@@ -187,9 +207,7 @@ class Writer:
             except Unreachable as error:
                 step = errand.broke(str(error))
             match step:
-                case Done(written=written):
-                    if written is not None:
-                        self._ledger.written(written)
+                case Done():
                     return step
                 case Ahead():
                     pass

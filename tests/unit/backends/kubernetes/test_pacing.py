@@ -91,7 +91,7 @@ def test_no_reader_drops_a_member_within_a_lease_of_any_heartbeat(
                 log.append(("p", stamp, now))
             case _:
                 for name, renewed, _ in log[told : told + many]:
-                    sent_at = echoes.echoed(name, renewed)
+                    sent_at = echoes.seen(name, renewed)
                     if sent_at is not None:
                         echoes.told(sent_at)
                     pacing.renewed(name, echoes.told_until.monotonic)

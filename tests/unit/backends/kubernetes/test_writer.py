@@ -26,6 +26,7 @@ class Book:
 
     leases: dict[str, Written] = field(default_factory=dict[str, Written])
     sent: list[str] = field(default_factory=list[str])
+    failed: list[str] = field(default_factory=list[str])
 
     def known(self, name: str) -> Written | None:
         return self.leases.get(name)
@@ -35,6 +36,12 @@ class Book:
 
     def written(self, written: Written) -> None:
         self.leases[written.name] = written
+
+    def not_written(self, name: str) -> None:
+        self.failed.append(name)
+
+    def taken_out(self, name: str) -> None:
+        self.leases.pop(name, None)
 
 
 @dataclass
@@ -197,6 +204,7 @@ async def test_what_is_not_written_in_a_heartbeats_time_is_unavailable_with_the_
         with pytest.raises(Unavailable, match="not written in time: the API server answered 500: scripted") as caught:
             await it.writer.put(wanted())
         assert caught.value.retry_after_secs == 1
+        await until(lambda: it.book.failed == ["p"])
         assert len(it.api.requests) < 12  # 4 ms doubling
 
 
