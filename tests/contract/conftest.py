@@ -147,6 +147,12 @@ async def dynamodb_replicas(endpoint: str) -> AsyncIterator[ReplicaStand]:
         yield DynamoDbStand(over, over.routers, over.routers)
 
 
+THOUSANDS_OF_WRITES = (
+    "test_a_slow_watcher_costs_the_others_nothing",
+    "test_a_watcher_further_behind_gets_one_fresh_resync_and_no_gap",
+    "test_a_watcher_exactly_as_far_behind_as_is_allowed_gets_every_event",
+)
+
 OpenPools = Callable[[], AbstractAsyncContextManager[PoolStand]]
 OpenReplicas = Callable[[], AbstractAsyncContextManager[ReplicaStand]]
 
@@ -166,9 +172,14 @@ REPLICAS: dict[str, Callable[[pytest.FixtureRequest], OpenReplicas]] = {
 }
 
 
+@pytest.hookimpl(tryfirst=True)  # before what is marked is left out
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Stands with another process run on one loop: real sockets take their time, and their clients have both."""
-    twice = [item for item in items if "[remote-asyncio" in item.name or "[dynamodb-asyncio" in item.name]
+    """Stands behind real sockets run on one loop, since those take their time; thousands of writes count as load."""
+    once = ("[remote-asyncio", "[dynamodb-asyncio", "[kubernetes-asyncio")
+    twice = [item for item in items if any(stand in item.name for stand in once)]
+    for item in items:
+        if "[kubernetes-" in item.name and any(test in item.name for test in THOUSANDS_OF_WRITES):
+            item.add_marker(pytest.mark.load)
     items[:] = [item for item in items if item not in twice]
     config.hook.pytest_deselected(items=twice)
 

@@ -1,9 +1,10 @@
-"""Stands of the contract suite over Leases, on a scripted API server of their own."""
+"""Replicas over Leases on a scripted API server, and stands of the contract suite made of one."""
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Generic, TypeVar
 
+from gdsvc import model
 from gdsvc.backends.kubernetes.storage import LeaseOptions, LeaseStorage
 from gdsvc.model import Lease
 from gdsvc.pool_discovery.lease_clock import LeaseClock
@@ -19,13 +20,22 @@ Store = TypeVar("Store")
 
 
 class LeaseReplica:
-    """One replica of the service over an API server: its storage, on a clock that the test moves."""
+    """One replica of the service over an API server: its storage, on the clock `time` that the test moves."""
 
-    def __init__(self, api: LeaseServer, options: LeaseOptions = LeaseOptions("n"), lease: Lease = LEASE) -> None:
+    def __init__(self, api: LeaseServer, time: list[float], fraction: float = 0.0) -> None:
         self.api = api
-        self.time = 0.0
-        self.clock = LeaseClock(lease.lease_duration_secs, lambda: self.time)
-        self.storage = LeaseStorage(lease, self.clock, STARTED_AT, options, monotonic=lambda: self.time)
+        self.time = time
+        self.clock = LeaseClock(LEASE.lease_duration_secs, lambda: time[0])
+        self.told: list[tuple[str, bytes]] = []
+        self.storage = LeaseStorage(
+            LEASE,
+            self.clock,
+            STARTED_AT,
+            LeaseOptions("n", fraction),
+            lambda event, name: self.told.append((event, name)),
+            monotonic=lambda: time[0],
+        )
+        self.pools = self.storage.pools
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator["LeaseReplica"]:
@@ -34,27 +44,37 @@ class LeaseReplica:
             yield self
 
     def advance(self) -> None:
+        """As a Pulse does."""
         self.clock.tick()
         for advancing in self.storage.advancing:
             advancing.advance()
 
-    async def pass_time(self, secs: float) -> None:
-        """As a Pulse and a beacon let it pass."""
-        target = self.time + secs
-        while self.time < target:
-            before = self.time
-            self.time = min(target, self.time + STEP_SECS)
-            self.advance()
-            if int(before / FLASH_SECS) != int(self.time / FLASH_SECS) or self.time == target:
-                await self.catch_up()
-
     async def catch_up(self) -> None:
         """Until all that was written before now is seen."""
-        now, view = self.time, self.storage.view
-        assert self.storage.beacon is not None
-        await self.storage.beacon.flash()
-        await until(lambda: view.echoes.told_until.monotonic >= now)
+        view, beacon = self.storage.view, self.storage.beacon
+        assert beacon is not None
+        await beacon.flash()
+        await until(lambda: not view.echoes.pending(beacon.name))
         self.advance()
+
+    def names(self) -> list[str]:
+        """The pools listed. Raises Unavailable."""
+        self.pools.view()
+        return [model.decode_listing(encoded).key.dgd_name for encoded in self.pools.index.listings()]
+
+
+async def pass_time(secs: float, *replicas: LeaseReplica, blind: bool = False) -> None:
+    """As their Pulses and beacons let it pass; `blind`: without what they write being seen, or written."""
+    time = replicas[0].time
+    target = time[0] + secs
+    while time[0] < target:
+        before = time[0]
+        time[0] = min(target, before + STEP_SECS)
+        for replica in replicas:
+            replica.advance()
+        if not blind and (int(before / FLASH_SECS) != int(time[0] / FLASH_SECS) or time[0] == target):
+            for replica in replicas:
+                await replica.catch_up()
 
 
 class LeaseStand(Generic[Store]):
@@ -62,11 +82,14 @@ class LeaseStand(Generic[Store]):
 
     def __init__(self, replica: LeaseReplica, store: Store) -> None:
         self.directory = self.registrar = store
-        self.pass_time = replica.pass_time
         self.settle = replica.catch_up
+        self._replica = replica
+
+    async def pass_time(self, secs: float) -> None:
+        await pass_time(secs, self._replica)
 
 
 @asynccontextmanager
 async def lease_stand(store_of: Callable[[LeaseStorage], Store]) -> AsyncIterator[LeaseStand[Store]]:
-    async with lease_server() as api, LeaseReplica(api).running() as replica:
+    async with lease_server() as api, LeaseReplica(api, [0.0]).running() as replica:
         yield LeaseStand(replica, store_of(replica.storage))

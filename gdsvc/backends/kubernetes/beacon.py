@@ -29,7 +29,8 @@ class Beacon:
     def __init__(self, writer: Writer, view: LeaseView, holder: str, now: Callable[[], Moment]) -> None:
         self._writer = writer
         self._view = view
-        self._wanted = Wanted(Member.REPLICA, leases.replica_lease_name(holder), b"{}", GRANTED_SECS, holder)
+        self.name = leases.replica_lease_name(holder)
+        self._wanted = Wanted(Member.REPLICA, self.name, b"{}", GRANTED_SECS, holder)
         self._now = now
         self._tasks: list[asyncio.Task[None]] = []
 
@@ -45,7 +46,7 @@ class Beacon:
         await asyncio.gather(*self._tasks, return_exceptions=True)
         with suppress(GdsvcError, TimeoutError):
             async with asyncio.timeout(FAREWELL_SECS):
-                await self._writer.take_out(self._wanted.name)
+                await self._writer.take_out(self.name)
 
     async def flash(self) -> None:
         """Writes the Lease now. Raises Unavailable."""

@@ -1,7 +1,6 @@
 """The Engine of backends/shared over Leases, for one kind of member: which Lease a heartbeat means, and whether it is
 written or passed over."""
 
-import time
 from collections.abc import Callable
 
 from gdsvc import model
@@ -18,19 +17,11 @@ from gdsvc.errors import Unavailable
 class LeaseEngine:
     """Before `writer` is set, every call raises Unavailable. `holder` is who the Leases say has renewed them."""
 
-    def __init__(
-        self,
-        member: Member,
-        view: LeaseView,
-        holder: str,
-        now: Callable[[], Moment],
-        unix_now: Callable[[], float] = time.time,
-    ) -> None:
+    def __init__(self, member: Member, view: LeaseView, holder: str, now: Callable[[], Moment]) -> None:
         self._member = member
         self._view = view
         self._holder = holder
         self._now = now
-        self._unix_now = unix_now
         self.writer: Writer | None = None
         self.passed_over: int = 0  # heartbeats that needed no write
 
@@ -51,17 +42,16 @@ class LeaseEngine:
             return None
         return renewal_of(known if self._passes_over(known) else await self._put(lease_name, known.registration))
 
-    async def deregister(self, name: bytes, *, listed: bool) -> Renewal | None:
-        """Deletes the Lease; None where there is none. Raises Unavailable."""
-        del listed
-        lease_name = self._lease_name(name)
-        known = self._view.known(lease_name)
-        if not await self._writer().take_out(lease_name):
-            return None
-        now = self._unix_now()
-        stamp = f"deleted {leases.stamp(now)}"  # which no Lease will ever say
-        granted_secs = float(self._view.pacing.granted_secs)
-        return Renewal(stamp, now, granted_secs, known.changes if known is not None else 1, gone=True)
+    async def find(self, name: bytes) -> Renewal | None:
+        """The last renewal, asked of the API server; None where there is none. Raises Unavailable."""
+        written = await self._writer().look(self._lease_name(name))
+        return None if written is None else renewal_of(written)
+
+    async def deregister(self, name: bytes, version: int) -> Renewal | None:
+        """Deletes the Lease; readers see that it is gone, and no renewal. Raises Unavailable."""
+        del version
+        await self._writer().take_out(self._lease_name(name))
+        return None
 
     def _passes_over(self, known: Written) -> bool:
         passes = self._view.pacing.needs_no_write(known.name, known.granted_secs, self._now().monotonic)

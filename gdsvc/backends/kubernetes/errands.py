@@ -178,6 +178,28 @@ class TakeOut:
         return Pause(reason)
 
 
+class Look:
+    """Asks what the Lease says."""
+
+    def begin(self, known: Written | None) -> None:
+        del known
+
+    def ask(self, renewed: str, nonce: str) -> Ask:
+        del renewed, nonce
+        return Ask("GET")
+
+    def answered(self, answer: Answer) -> Step:
+        if answer.status == 404:
+            return Done(None, existed=False)
+        if answer.status != 200:
+            return refusal(answer)
+        found = leases.decode(answer.body)
+        return Done(None, existed=False) if isinstance(found, Unreadable) else Done(found)
+
+    def broke(self, reason: str) -> Step:
+        return Pause(reason)
+
+
 class ClearAway:
     """Deletes a Lease that nobody has renewed for long, unless somebody does now."""
 

@@ -21,7 +21,7 @@ from gdsvc.kube import objects
 from gdsvc.kube.watcher import Cause, Failed, Kind
 
 STEP_LEASES: Final = 200  # of a whole list, told in one step: about 10 ms of the loop where all are new
-LATE_SECS: Final = 5.0  # without an echo, though one is sent each second: reading fails
+LATE_SECS: Final = 3.0  # without an echo, though one is sent each second: reading fails
 DEAD_SECS: Final = 3600.0  # without a renewal: its member left the lists long since, and whoever asks why has asked
 CLEARED_AT_ONCE: Final = 100
 UNREADABLE_TOLD: Final = 100  # names of Leases that the log tells of

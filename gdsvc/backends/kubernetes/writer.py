@@ -14,7 +14,7 @@ from types import TracebackType
 from typing import Final, Protocol, Self
 
 from gdsvc.backends.kubernetes import leases
-from gdsvc.backends.kubernetes.errands import Ahead, ClearAway, Done, Errand, Pause, Put, TakeOut
+from gdsvc.backends.kubernetes.errands import Ahead, ClearAway, Done, Errand, Look, Pause, Put, TakeOut
 from gdsvc.backends.kubernetes.leases import Wanted, Written
 from gdsvc.errors import GdsvcError, Unavailable
 from gdsvc.kube.backoff import Backoff
@@ -130,6 +130,10 @@ class Writer:
     async def take_out(self, name: str) -> bool:
         """Deletes the Lease; False where there was none. Raises Unavailable."""
         return (await self._outcome(self._queue(name, TakeOut()))).existed
+
+    async def look(self, name: str) -> Written | None:
+        """What the Lease says once all before it is written; None where there is none. Raises Unavailable."""
+        return (await self._outcome(self._queue(name, Look()))).written
 
     async def clear_away(self, written: Written) -> None:
         """Deletes the Lease as it is known, unless it is another by now. Raises Unavailable."""
