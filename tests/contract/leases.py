@@ -5,7 +5,7 @@ from contextlib import asynccontextmanager
 from typing import Generic, TypeVar
 
 from gdsvc import model
-from gdsvc.backends.kubernetes.storage import LeaseOptions, LeaseStorage
+from gdsvc.backends.kubernetes.storage import LeaseStorage
 from gdsvc.model import Lease
 from gdsvc.pool_discovery.lease_clock import LeaseClock
 from tests.kube.lease_server import LeaseServer, lease_server
@@ -31,15 +31,15 @@ class LeaseReplica:
             LEASE,
             self.clock,
             STARTED_AT,
-            LeaseOptions("n", fraction),
             lambda event, name: self.told.append((event, name)),
+            renew_fraction=fraction,
             monotonic=lambda: time[0],
         )
         self.pools = self.storage.pools
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator["LeaseReplica"]:
-        async with self.storage.running(Credentials(self.api.host), first_pause_secs=0.01):
+        async with self.storage.running(Credentials(self.api.host), "n", first_pause_secs=0.01):
             await self.catch_up()
             yield self
 

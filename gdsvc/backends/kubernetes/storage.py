@@ -7,8 +7,6 @@ from collections.abc import AsyncGenerator, Callable, Iterable
 from contextlib import asynccontextmanager
 from typing import Final
 
-from msgspec import Struct
-
 from gdsvc.backends.indexed import OnChange, ignore
 from gdsvc.backends.kubernetes import leases
 from gdsvc.backends.kubernetes.beacon import EVERY_SECS, Beacon
@@ -27,36 +25,32 @@ from gdsvc.model import Lease, RouterReplica
 from gdsvc.pool_discovery.lease_clock import LeaseClock
 
 BUDGET_SHARE: Final = 0.8  # of a heartbeat's interval: what gives up after a whole one still hears why
+LONGEST_BUDGET_SECS: Final = 4.0  # however rare heartbeats are: whoever sends one waits no longer than about five
 WRITE_READ_SECS: Final = 5.0  # a server that is silent for longer is asked again, on another connection
 
 
-class LeaseOptions(Struct, frozen=True):
-    """Where the Leases are, and which part of a lease heartbeats may pass unwritten (0 to 1)."""
-
-    namespace: str
-    renew_fraction: float = 0.0
-
-
 class LeaseStorage:
-    """`pools` and `routers` are stores that any number of replicas share; `advancing` is what a Pulse drives."""
+    """`pools` and `routers` are stores that any number of replicas share; `advancing` is what a Pulse drives.
+
+    `renew_fraction` (0 to 1) of a lease may pass before a heartbeat is written again.
+    """
 
     def __init__(  # noqa: PLR0913 - one composition root calls it
         self,
         lease: Lease,
         clock: LeaseClock,
         started_at: str,
-        options: LeaseOptions,
         on_change: OnChange = ignore,
         *,
+        renew_fraction: float = 0.0,
         max_pools: int | None = None,
         fixed: Iterable[RouterReplica] = (),
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._options = options
-        self._budget_secs = lease.heartbeat_interval_secs * BUDGET_SHARE
+        self._budget_secs = min(lease.heartbeat_interval_secs * BUDGET_SHARE, LONGEST_BUDGET_SECS)
         self._holder = f"{socket.gethostname()}-{secrets.token_hex(4)}"
         self._now = lambda: Moment(monotonic(), clock.now())
-        self.view = LeaseView(Pacing(lease.lease_duration_secs, options.renew_fraction), self._now)
+        self.view = LeaseView(Pacing(lease.lease_duration_secs, renew_fraction), self._now)
         engines = [LeaseEngine(member, self.view, self._holder, self._now) for member in (Member.POOL, Member.ROUTER)]
         pool_engine, router_engine = self.engines = engines
         self.pools = SharedPoolStore(
@@ -73,10 +67,9 @@ class LeaseStorage:
 
     @asynccontextmanager
     async def running(
-        self, credentials: Credentials, *, first_pause_secs: float = FIRST_PAUSE_SECS
+        self, credentials: Credentials, namespace: str, *, first_pause_secs: float = FIRST_PAUSE_SECS
     ) -> AsyncGenerator[None]:
-        """Writes and watches; registrations are taken within."""
-        namespace = self._options.namespace
+        """Writes and watches the Leases of `namespace`; registrations are taken within."""
         kind = Kind(objects.leases_path(namespace), objects.LEASE, leases.MEMBER_LABEL)
         async with (
             Client(credentials, read_secs=WRITE_READ_SECS) as writing,
@@ -96,6 +89,6 @@ class LeaseStorage:
         """Why there is nothing to show yet; empty where there is."""
         if self.view.synced:
             return ""
-        reason = f"the Leases in namespace {self._options.namespace} have not been read yet"
+        reason = "the Leases that hold the registrations have not been read yet"
         failure = self.view.last_failure
         return f"{reason}: {failure.message}" if failure else reason

@@ -194,6 +194,11 @@ class LeaseView:
         return 0.0 if self._telling else inf
 
     @property
+    def unreadable(self) -> int:
+        """How many Leases with our label say nothing, up to UNREADABLE_TOLD."""
+        return len(self._unreadable)
+
+    @property
     def synced(self) -> bool:
         """Whether everything that there was at some moment since the start has been seen."""
         return self._read_until is not NEVER

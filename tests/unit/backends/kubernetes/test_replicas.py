@@ -147,7 +147,7 @@ async def test_before_it_has_seen_all_a_replica_lists_nothing_and_is_not_ready()
         replica = LeaseReplica(api, [0.0])
         with pytest.raises(Unavailable):
             await replica.pools.list()
-        assert replica.storage.not_ready() == "the Leases in namespace n have not been read yet"
+        assert replica.storage.not_ready() == "the Leases that hold the registrations have not been read yet"
         async with replica.running():
             assert replica.storage.not_ready() == ""
 
