@@ -50,7 +50,8 @@ class LeaseServer(ApiServer):
             self.lost -= 1
             return
         writer.write(reply)
-        self.kept.add(writer)
+        if request.headers.get("connection") != "close":
+            self.kept.add(writer)
 
     def _written(self, request: Request, parts: list[str]) -> tuple[int, Document]:
         match request.method:

@@ -10,6 +10,7 @@ from tests.kube.api_server import Request, answer, reply
 from tests.kube.lease_server import LeaseServer, lease_server
 from tests.kube.stand import Credentials, until
 
+pytestmark = pytest.mark.loops("uvloop")
 PATH = "/apis/coordination.k8s.io/v1/namespaces/n/leases"
 CREATE = b'{"metadata": {"name": "a", "namespace": "n"}}'
 PATCH = b'[{"op": "add", "path": "/spec", "value": {}}]'

@@ -16,6 +16,7 @@ from tests.kube.api_server import Request, reply
 from tests.kube.lease_server import LeaseServer, lease_server, refused
 from tests.kube.stand import Credentials, until
 
+pytestmark = pytest.mark.loops("uvloop")  # as in production: real sockets and real pauses take their time
 PAUSE_SECS = 0.004
 BUDGET_SECS = 1.0
 
@@ -183,7 +184,6 @@ async def test_a_caller_who_leaves_takes_its_heartbeat_from_nobody() -> None:
 # -------------------------------------------------------------------------------------------------------- failures
 
 
-@pytest.mark.loops("uvloop")
 async def test_conflicts_throttling_and_server_errors_are_retried() -> None:
     """Five conflicts, then 429 with Retry-After, then 500s: one write at a time, none in a tight loop."""
     async with bench(budget_secs=5.0) as it:
