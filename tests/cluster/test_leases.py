@@ -21,6 +21,7 @@ from tests.cluster.programs import stopped, wait_until
 from tests.cluster.watching import is_complete, synced
 from tests.e2e.process import Serve, Service
 from tests.e2e.watcher import Watcher
+from tests.event_stream import Event
 
 pytestmark = [pytest.mark.cluster, pytest.mark.loops("uvloop")]
 
@@ -174,7 +175,7 @@ def test_pools_that_beat_round_the_replicas_never_flap(serve: Serve, fraction: s
         assert relays.refused == 0
         assert replicas[0].post("/pools", pool("zz-last")).status == 200
         for watcher in watchers:
-            events = []
+            events: list[Event] = []
             while not events or events[-1].name != "upserted" or "zz-last" not in events[-1].data:
                 events.append(watcher.next())
             kinds = {event.name for event in events}

@@ -66,6 +66,7 @@ def _registers_and_leaves(serve: Serve, environ: dict[str, str]) -> None:
         assert connection.request("DELETE", "/pools/s/n/p").status == 404
         assert other.names() == []
     eventually(lambda: one.names() == [])
+    assert [replica.stop() for replica in (one, other)] == [0, 0]
 
 
 @pytest.mark.parametrize(

@@ -94,15 +94,6 @@ async def test_a_page_of_something_else_is_no_answer() -> None:
         assert (await failing(api)).kind == "unreadable"
 
 
-async def test_silence_is_a_timeout() -> None:
-    async def never(request: Request, writer: asyncio.StreamWriter) -> None:
-        api.silent.add(writer)
-
-    async with lease_server() as api:
-        api.always = never
-        assert (await failing(api)).kind == "timeout"
-
-
 async def test_a_write_that_is_given_up_gives_up_its_connection() -> None:
     async def never(request: Request, writer: asyncio.StreamWriter) -> None:
         api.silent.add(writer)

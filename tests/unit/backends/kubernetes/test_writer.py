@@ -185,17 +185,17 @@ async def test_a_caller_who_leaves_takes_its_heartbeat_from_nobody() -> None:
 
 
 async def test_conflicts_throttling_and_server_errors_are_retried() -> None:
-    """Five conflicts, then 429 with Retry-After, then 500s: one write at a time, none in a tight loop."""
+    """Conflicts, then 429 with Retry-After, then 500s: one write at a time, none in a tight loop."""
     async with bench(budget_secs=5.0) as it:
         await it.writer.put(wanted())
-        it.api.script.extend([reply(refused(409))] * 5)
+        it.api.script.extend([reply(refused(409))] * 3)
         it.api.script.append(reply(refused(429, "Retry-After: 1")))
-        it.api.script.extend([reply(refused(500))] * 3)
+        it.api.script.extend([reply(refused(500))] * 2)
         begun_at = asyncio.get_running_loop().time()
         await it.writer.put(wanted())
         assert asyncio.get_running_loop().time() - begun_at >= 1.0
-        assert it.api.writes() == ["POST"] + ["PATCH"] * 10
-        assert it.writer.retried == 9
+        assert it.api.writes() == ["POST"] + ["PATCH"] * 7
+        assert it.writer.retried == 6
 
 
 async def test_what_is_not_written_in_a_heartbeats_time_is_unavailable_with_the_reason() -> None:
