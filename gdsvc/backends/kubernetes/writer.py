@@ -65,7 +65,7 @@ class _Job:
     def __init__(self, errand: Errand, until: float) -> None:
         self.errand = errand
         self.until = until
-        self.reason = "writes before it took too long"
+        self.reason = "the API server has not answered in time"
         self.retry_after_secs = 1.0
         self.done: asyncio.Future[Done] = asyncio.get_running_loop().create_future()
         self.done.add_done_callback(_retrieve)  # also where nobody waits any more
