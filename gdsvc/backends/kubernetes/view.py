@@ -117,7 +117,9 @@ class LeaseView:
     # -- told by the reflector
 
     def init(self) -> None:
-        """A list begins."""
+        """A list begins; what one that broke off has taught is forgotten."""
+        for name in self._aside.keys() - self._known.keys():
+            self._sort_keys.pop(name, None)
         self._aside = {}
 
     def init_apply(self, item: objects.Lease) -> None:

@@ -14,11 +14,10 @@ from gdsvc.backends.kubernetes import leases
 from gdsvc.backends.kubernetes.view import DEAD_SECS, LATE_SECS
 from gdsvc.backends.shared.reading import STALE_SECS, Trust
 from gdsvc.errors import DoesNotFit, Unavailable
-from gdsvc.model import PoolKey, PoolListing, PoolRegistration, RouterReplica, listing_of, sort_key
+from gdsvc.model import PoolKey, PoolListing, PoolRegistration, RouterReplica, listing_of
 from tests.contract.leases import LeaseReplica, pass_time
 from tests.kube.api_server import Request, reply
 from tests.kube.lease_server import LeaseServer, lease_server, refused
-from tests.kube.stand import until
 
 LEASE_SECS = 15
 pytestmark = pytest.mark.loops("uvloop")
@@ -232,7 +231,7 @@ async def test_a_lease_that_says_nothing_is_told_once_and_hides_no_other(caplog:
             for _ in range(3):
                 api.change(LEASE_OF_P, broken)
             await other.catch_up()
-        assert len(other.storage.view._unreadable) == 1
+        assert other.storage.view.unreadable == 1
         assert [listing.key.dgd_name for listing in await listed(other)] == ["p", "q"]
         await beat(one, pool())  # which mends it
         assert json.loads(api.objects[LEASE_OF_P]["metadata"]["annotations"][leases.REGISTRATION])["key"]
@@ -364,9 +363,3 @@ async def test_a_request_for_a_lease_selects_ours_alone() -> None:
         reads: list[Request] = [request for request in api.requests if request.method == "GET"]
         assert {request.query["labelSelector"] for request in reads} == {leases.MEMBER_LABEL}
         assert {request.path for request in reads} == {"/apis/coordination.k8s.io/v1/namespaces/n/leases"}
-
-
-async def test_a_sort_key_is_found_for_every_lease_that_is_known() -> None:
-    async with replicas(1) as (_, (one,)):
-        await beat(one, pool())
-        await until(lambda: one.storage.view._sort_keys.get(LEASE_OF_P) == sort_key(pool().key))
