@@ -61,6 +61,7 @@ Row = Measured | NotMeasured
 GDSVC = "gdsvc"
 GRANIAN = "bare granian"
 GRANIAN_AGAIN = "bare granian, a second one"
+GRANIAN_LIST = "bare granian, the same bytes"
 FASTAPI = "naive FastAPI"
 NGINX = "nginx static"
 WHOLE_LIST = "gdsvc, the whole list"
@@ -100,6 +101,8 @@ def _posts() -> Iterable[Figure]:
 def _lists() -> Iterable[Figure]:
     bounds = {1_000: (2.6, 2.1)}
     for pools in (10, 1_000, 10_000):
+        if pools == 1_000:
+            yield _trip("list-1000/granian", "GET /pools, 1,000 pools, plain", GRANIAN_LIST, ours=f"{GDSVC}, plain")
         for coding in ("plain", "zstd", "gzip"):
             must, aim = bounds.get(pools, (None, None)) if coding == "plain" else (None, None)
             yield _trip(

@@ -8,7 +8,7 @@ import gc
 import heapq
 import os
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from time import process_time
 from typing import TypeVar
@@ -218,23 +218,16 @@ POOLS: Mapping[str, int] = {"register": 100_000, "memory": 100_000, "lease": 100
 MORE_RUNS: Mapping[str, int] = {"rebuild": 4}  # as many, of half a second each, since they differ most by process
 
 
-def minima(
-    scenario: str, wanted: frozenset[str], cores: Cores, effort: Effort, tick: Callable[[], None]
-) -> Mapping[str, float]:
-    """The least of several fresh children for each contestant that is `wanted`.
-
-    `tick` is called after every run. Raises ChildFailed.
-    """
-    least: dict[str, float] = {}
+def visit(
+    scenario: str, wanted: frozenset[str], cores: Cores, effort: Effort, number: int
+) -> Iterator[tuple[str, float]]:
+    """What fresh children tell of each contestant that is `wanted`, at visit `number`. Raises ChildFailed."""
     pools = max(1, int(POOLS[scenario] * effort.share))
-    for _ in range(effort.runs * MORE_RUNS.get(scenario, 1)):
+    for _ in range(effort.runs_at(number, MORE_RUNS.get(scenario, 1))):
         for label in SUBJECTS[scenario]:
             if label in wanted:
                 command = [sys.executable, "-m", "bench.in_process", f"{scenario}/{label}", str(pools)]
-                took = float(output_of(command, cores.server))
-                least[label] = min(took, least.get(label, took))
-        tick()
-    return least
+                yield label, float(output_of(command, cores.server))
 
 
 def main(argv: list[str]) -> None:

@@ -7,7 +7,7 @@ call with its turn of a Python loop, which is the same loop on both sides of a r
 import itertools
 import re
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -76,20 +76,17 @@ SUBJECTS: Mapping[str, Mapping[str, Callable[[int], None]]] = {
 }
 
 
-def instructions(
-    scenario: str, wanted: frozenset[str], cores: Cores, effort: Effort, tick: Callable[[], None]
-) -> Mapping[str, float]:
-    """Instructions a call for each contestant that is `wanted`. Both cores count: time is not what is measured.
+def visit(
+    scenario: str, wanted: frozenset[str], cores: Cores, effort: Effort, number: int
+) -> Iterator[tuple[str, float]]:
+    """Instructions a call for each contestant that is `wanted`, counted at the first visit: they are always the same.
 
-    `tick` is called after every contestant. Raises ChildFailed.
+    Both cores count: time is not what is measured. Raises ChildFailed.
     """
-    counted: dict[str, float] = {}
-    for label in SUBJECTS[scenario]:
+    for label in SUBJECTS[scenario] if number == 0 else ():
         if label in wanted:
             once, twice = _totals(f"{scenario}/{label}", effort.calls, cores)
-            counted[label] = (twice - once) / effort.calls
-            tick()
-    return counted
+            yield label, (twice - once) / effort.calls
 
 
 def _totals(subject: str, calls: int, cores: Cores) -> tuple[int, int]:

@@ -23,6 +23,20 @@ _GRANIAN = (
 )
 
 
+_SENDING = """
+from pathlib import Path
+
+BODY = Path("body").read_bytes()
+HEADERS = [(b"content-type", b"application/json"), (b"content-length", str(len(BODY)).encode())]
+
+
+async def app(scope, receive, send):
+    if scope["type"] == "http":
+        await send({"type": "http.response.start", "status": 200, "headers": HEADERS})
+        await send({"type": "http.response.body", "body": BODY})
+"""
+
+
 def gdsvc(core: int, *flags: str) -> AbstractContextManager[Server]:
     """The service itself, with memory storage."""
     port = free_port()
@@ -35,6 +49,28 @@ def granian(core: int) -> AbstractContextManager[Server]:
     port = free_port()
     command = [sys.executable, "-m", "granian", "bare_asgi:app", *_GRANIAN, "--host", "127.0.0.1", "--port", str(port)]
     return serving(command, port, core, YARDSTICKS)
+
+
+@contextmanager
+def granian_sending(core: int, body: bytes) -> Iterator[Server]:
+    """The floor of a large body: an application that answers `body`, held ready."""
+    port = free_port()
+    with TemporaryDirectory() as name:
+        (Path(name) / "sending.py").write_text(_SENDING)
+        (Path(name) / "body").write_bytes(body)
+        command = [
+            sys.executable,
+            "-m",
+            "granian",
+            "sending:app",
+            *_GRANIAN,
+            "--host",
+            "127.0.0.1",
+            "--port",
+            str(port),
+        ]
+        with serving(command, port, core, Path(name)) as server:
+            yield server
 
 
 def fastapi(core: int) -> AbstractContextManager[Server]:

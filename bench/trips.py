@@ -10,11 +10,12 @@ from msgspec import Struct
 
 from bench import payloads, servers
 from bench.effort import Effort
-from bench.figures import FASTAPI, GDSVC, GRANIAN, GRANIAN_AGAIN, NGINX, WHOLE_LIST
+from bench.figures import FASTAPI, GDSVC, GRANIAN, GRANIAN_AGAIN, GRANIAN_LIST, NGINX, WHOLE_LIST
 from bench.load import Load, cpu_per_request
 from bench.processes import Cores, Server
 
 CHANGING_POOLS, CHANGING_VARIANTS = 512, 16
+MORE_ROUNDS: Mapping[str, int] = {"list-1000": 2, "list-10000": 2, "unchanged": 2}  # whose rounds differ most
 LASTING = ("--lease-duration-secs", "86400")  # nobody renews while lists are measured
 
 
@@ -29,25 +30,15 @@ Contestants = dict[str, Contestant]
 Scenario = Callable[[Cores, frozenset[str]], AbstractContextManager[Contestants]]
 
 
-def minima(
-    scenario: str, wanted: frozenset[str], cores: Cores, effort: Effort, tick: Callable[[], None]
-) -> Mapping[str, float]:
-    """Microseconds of CPU a request for each contestant that is `wanted`; `tick` is called after every round.
+def visit(scenario: str, wanted: frozenset[str], cores: Cores, effort: Effort) -> Iterator[tuple[str, float]]:
+    """Microseconds of CPU a request, for each contestant that is `wanted` and each round of one visit.
 
     Raises StartFailed, LoadFailed, ChildFailed.
     """
-    least: dict[str, float] = {}
-    for sitting in range(effort.sittings):
-        rounds = range(sitting, effort.rounds, effort.sittings)
-        if not rounds:
-            break
-        with SCENARIOS[scenario](cores, wanted) as contestants:
-            for _ in rounds:
-                for label, contestant in contestants.items():
-                    took = cpu_per_request(contestant.server, contestant.load, cores.driver, effort.seconds)
-                    least[label] = min(took, least.get(label, took))
-                tick()
-    return least
+    with SCENARIOS[scenario](cores, wanted) as contestants:
+        for _ in range(effort.rounds * MORE_ROUNDS.get(scenario, 1)):
+            for label, contestant in contestants.items():
+                yield label, cpu_per_request(contestant.server, contestant.load, cores.driver, effort.seconds)
 
 
 @contextmanager
@@ -78,6 +69,9 @@ def _listing(pools: int, cores: Cores, wanted: frozenset[str]) -> Iterator[Conte
             load = Load(headers=(f"Accept-Encoding: {coding}",))
             contestants[f"{GDSVC}, {name}"] = Contestant(ours, load)
             contestants[f"{NGINX}, {name}"] = Contestant(theirs, load)
+            if name == "plain" and GRANIAN_LIST in wanted:
+                floor = stack.enter_context(servers.granian_sending(cores.server, body))
+                contestants[GRANIAN_LIST] = Contestant(floor, load)
         yield contestants
 
 

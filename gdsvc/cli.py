@@ -44,10 +44,10 @@ NOTICE_SHARE: Final = 0.25  # of the grace period, at most
 log = logs.get("gdsvc")
 
 
-def serve(argv: Sequence[str], prog: str) -> int:
-    """Runs the discovery service until it is told to stop; the exit code."""
+def serve(argv: Sequence[str], prog: str, show: Callable[[str], None]) -> int:
+    """Runs the discovery service until it is told to stop; the exit code. `show` writes help and version."""
     try:
-        settings = parse_serve(argv, os.environ, prog)
+        settings = parse_serve(argv, os.environ, prog, show)
     except Usage as usage:
         sys.stderr.write(format_faults(usage.faults, prog))
         return 2

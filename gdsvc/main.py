@@ -2,13 +2,13 @@
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from difflib import get_close_matches
 from types import ModuleType
 from typing import cast
 
 from gdsvc import __version__
-from gdsvc.commands.failures import DONE, FAULT, INTERRUPTED, USAGE
+from gdsvc.commands.failures import DONE, FAULT, INTERRUPTED, USAGE, Unwritable, exit_code
 from gdsvc.commands.manual import MANUALS, overview
 from gdsvc.commands.screen import ReaderLeft, leave_quietly, say, standard_output
 
@@ -30,18 +30,28 @@ for people, who ask a service at --url or GDSVC_URL (default http://127.0.0.1:80
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs the command that `argv` (default: the process's own) names; the exit code. No error leaves a traceback."""
-    try:
-        return _run(list(sys.argv[1:] if argv is None else argv))
-    except ReaderLeft:
-        leave_quietly()
-        return DONE
-    except KeyboardInterrupt:
-        return INTERRUPTED
+    return _shielded(_run, "gdsvc", argv)
 
 
 def main_drop_in(argv: Sequence[str] | None = None) -> int:
     """`global-discovery-service`: the flags of `gdsvc serve` without the command."""
-    return _serve(list(sys.argv[1:] if argv is None else argv), "global-discovery-service")
+    prog = "global-discovery-service"
+    return _shielded(lambda flags: _serve(flags, prog), prog, argv)
+
+
+def _shielded(program: Callable[[Sequence[str]], int], prog: str, argv: Sequence[str] | None) -> int:
+    """The exit code of a program whose output may not be read, or not be taken."""
+    try:
+        return program(list(sys.argv[1:] if argv is None else argv))
+    except ReaderLeft:
+        leave_quietly()
+        return DONE
+    except Unwritable as error:
+        leave_quietly()
+        say(f"{prog}: {error}")
+        return exit_code(error)
+    except KeyboardInterrupt:
+        return INTERRUPTED
 
 
 def _serve(flags: Sequence[str], prog: str) -> int:
@@ -55,7 +65,7 @@ def _serve(flags: Sequence[str], prog: str) -> int:
 
     if hidden:
         del modules["rich"]
-    return serve(flags, prog)
+    return serve(flags, prog, standard_output().write)
 
 
 def _run(argv: Sequence[str]) -> int:

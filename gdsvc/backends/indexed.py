@@ -65,6 +65,7 @@ class IndexedDirectory(ABC, Generic[Item, Key]):
         self._index = PoolIndex(secrets.randbits(64))
         self._fanout: Fanout[EncodedEvent] = Fanout()
         self._completeness = Completeness.ESTIMATED
+        self._begun_at: int | None = None  # the revision of the whole view that every watcher was last given
 
     # -- reading
 
@@ -155,6 +156,12 @@ class IndexedDirectory(ABC, Generic[Item, Key]):
         """Has every watcher start from the whole view; a revision of its own."""
         self._index.bump()
         self._fanout.resync()
+        self._begun_at = self._index.revision
+
+    def _begin_empty(self, *, again: bool) -> None:
+        """Begins anew where there is no member and watchers were told something since they last did; or `again`."""
+        if not len(self._index) and (again or self._index.revision != self._begun_at):
+            self._begin_anew()
 
     def _complete_as(self, completeness: Completeness) -> None:
         """From now on the view is this complete; a change begins anew, whatever the members did."""

@@ -171,7 +171,7 @@ class Heartbeat:
             )
         except ClientError as error:
             return str(error)
-        if answer.status in (204, 404) or 200 <= answer.status < 300:
+        if answer.status == 204 or (answer.status == 404 and not answer.unrouted):  # else somebody else answered
             return None
         return f"{answer.url} answered {answer.status}: {answer.message}"
 

@@ -8,7 +8,7 @@ from gdsvc.commands.documents import Explanation, PoolList, RouterList
 from gdsvc.commands.renderings import Form, write_document
 from gdsvc.commands.screen import Screen, say
 from gdsvc.commands.sentences import explained
-from gdsvc.commands.service import ask, read, time_there
+from gdsvc.commands.service import ask, failure, read, time_there
 from gdsvc.commands.tables import Table, fitting, layout, pool_table, router_table, summary
 from gdsvc.commands.visible import key_text
 
@@ -49,6 +49,8 @@ async def deregister(api: DiscoveryApi, command: Deregister, form: Form, screen:
     """Takes a pool out. Raises Refused, also for a pool that is not listed, and NoService."""
     key = command.key
     answer = await ask(api, "DELETE", named_path("pools", key.site_id, key.namespace, key.dgd_name))
+    if answer.status != 204:  # what says 200 to anything has taken nothing out
+        raise failure(answer)
     if form is Form.TABLE:
         screen.write(
             f"{key_text(key.site_id, key.namespace, key.dgd_name)} is taken out; a heartbeat would list it again\n"

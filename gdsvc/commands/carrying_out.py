@@ -31,7 +31,7 @@ def carry_out(order: Order, screen: Screen) -> int:
             case Watch() as command:
                 return _go_on(_watch(options, command, form, screen), screen)
             case command:
-                ending = asyncio.run(run_until_told(_ask(options, command, form, screen)))
+                ending = asyncio.run(run_until_told(_ask(options, command, form, screen), held_up=screen.is_writing))
                 return DONE if ending is Ending.DONE else INTERRUPTED
     except InvalidOptions as fault:  # of the TLS files, which are read late
         raise usage(fault) from None
@@ -39,7 +39,7 @@ def carry_out(order: Order, screen: Screen) -> int:
 
 def _go_on(work: Coroutine[None, None, None], screen: Screen) -> int:
     """Work that has no end of its own: to be told to end is how it is done."""
-    if asyncio.run(run_until_told(work, screen.pipe())) is Ending.READER_LEFT:
+    if asyncio.run(run_until_told(work, screen.pipe(), screen.is_writing)) is Ending.READER_LEFT:
         raise ReaderLeft
     return DONE
 

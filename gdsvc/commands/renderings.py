@@ -24,15 +24,15 @@ def write_document(screen: Screen, form: Form, body: bytes) -> None:
     if not body:
         return
     if form is Form.YAML:
-        screen.write(yaml_text(body))
+        screen.write(yaml_text(body, screen.can_show))
     else:
         screen.write_bytes((json_text(body) if screen.is_terminal else body) + b"\n")
 
 
-def yaml_text(body: bytes) -> str:
+def yaml_text(body: bytes, can_show: Callable[[str], bool] = str.isprintable) -> str:
     """A JSON document as YAML, its members in their order. Raises NotJson.
 
-    Where any of its texts holds what is not printable, all that is not ASCII is written as escapes.
+    Where any of its texts is one that the output cannot show, all that is not ASCII is written as escapes.
     """
     import yaml
 
@@ -42,7 +42,7 @@ def yaml_text(body: bytes) -> str:
         document,
         Dumper=getattr(yaml, "CSafeDumper", yaml.SafeDumper),  # the one in C is ten times as fast
         sort_keys=False,
-        allow_unicode=all(text.isprintable() for text in _texts(document)),
+        allow_unicode=all(map(can_show, _texts(document))),
         width=YAML_COLUMNS,
     )
 

@@ -27,17 +27,31 @@ class Screen:
         self._stream = stream
         self._encoding = encoding
         self.width = width
+        self._writing = False
+
+    def is_writing(self) -> bool:
+        """Whether a write has begun and not ended: it may wait for a reader."""
+        return self._writing
 
     @property
     def is_terminal(self) -> bool:
         return self.width is not None
+
+    def can_show(self, text: str) -> bool:
+        """Whether `text` is printable, and all of it in the encoding of the output."""
+        try:
+            text.encode(self._encoding)
+        except UnicodeEncodeError:
+            return False
+        return text.isprintable()
 
     def write(self, text: str) -> None:
         """Writes `text` at once; what the encoding lacks, as an escape. Raises ReaderLeft, Unwritable."""
         self.write_bytes(text.encode(self._encoding, "backslashreplace"))
 
     def write_bytes(self, data: bytes) -> None:
-        """Writes `data` as it is, at once. Raises ReaderLeft, Unwritable."""
+        """Writes `data` as it is, at once. Raises ReaderLeft, Unwritable, and what a signal raises."""
+        self._writing = True
         try:
             self._stream.write(data)
             self._stream.flush()
@@ -45,6 +59,11 @@ class Screen:
             raise ReaderLeft from None
         except OSError as error:
             raise Unwritable(f"cannot write the output: {error.strerror}") from None
+        except BaseException:  # a signal broke it off
+            leave_quietly()
+            raise
+        finally:
+            self._writing = False
 
     def pipe(self) -> int | None:
         """The descriptor of the pipe that is written to, whose far end may be closed; None where it is none."""

@@ -20,7 +20,7 @@ def _lines(explanation: Explanation, now: float) -> Iterator[str]:
     elif not explanation.listed:
         yield "It has no lease."
     if explanation.registrations is not None:
-        yield _registrations(explanation.registrations)
+        yield _registrations(explanation.registrations, listed=explanation.listed)
     for source in explanation.sources:
         yield _source(source, now)
     if explanation.history:
@@ -38,13 +38,13 @@ def _lease(lease: LeaseState, now: float) -> str:
     )
 
 
-def _registrations(heard: Registrations) -> str:
+def _registrations(heard: Registrations, *, listed: bool) -> str:
     if not heard.count:
         return "No registration of it was heard."
     sent = "1 registration of it was heard" if heard.count == 1 else f"{heard.count} registrations of it were heard"
     last = f", the last from {excerpt(heard.last_from)}" if heard.last_from else ""
-    if not heard.conflicts:
-        return f"{sent}{last}; its relays agree."
+    if not heard.conflicts:  # none lately: of a pool that is gone it says nothing, its history may
+        return f"{sent}{last}{'; its relays agree' if listed else ''}."
     times = "once" if heard.conflicts == 1 else f"{heard.conflicts} times"
     return f"{sent}{last}; its relays disagreed {times}."
 

@@ -68,12 +68,10 @@ def styled(table: Table, width: int) -> str:
     from rich.table import Table as RichTable
     from rich.text import Text
 
-    rich_table = RichTable(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
-    name, *heads = table.heads
-    longest = max((_width(row[0]) for row in table.rows), default=0)
-    rich_table.add_column(name, overflow="fold", style="cyan", min_width=min(longest, width // 2))  # to copy from
-    for head in heads:
-        rich_table.add_column(head, overflow="fold")
+    rich_table = RichTable(box=None, pad_edge=False, padding=(0, len(GAP), 0, 0), header_style="bold")
+    shares = _shares(_widths(table), width - len(GAP) * (len(table.heads) - 1))
+    for head, share in zip(table.heads, shares, strict=True):
+        rich_table.add_column(head, overflow="fold", width=share, style="" if rich_table.columns else "cyan")
     for row in table.rows:
         rich_table.add_row(*(Text(cell) for cell in row))  # a Text is never read as markup
     screen = StringIO()
@@ -96,6 +94,20 @@ def fitting(table: Table, width: int) -> Table:
     while table.heads[count - 1] in NUMBERS and sum(widths[:count]) + len(GAP) * (count - 1) > width:
         count -= 1
     return Table(table.heads[:count], [row[:count] for row in table.rows])
+
+
+def _shares(wanted: list[int], room: int) -> list[int]:
+    """How many of `room` columns each text gets. Left to itself, rich leaves out the last where the first are long.
+
+    The name, to copy from, gets half if it wants it, and all that the others leave; they share alike what is left.
+    """
+    name, *others = wanted
+    shares = [min(name, max(room // 2, room - sum(others))), *others]
+    left = room - shares[0]
+    for done, place in enumerate(sorted(range(1, len(wanted)), key=wanted.__getitem__)):
+        shares[place] = max(1, min(wanted[place], left // (len(others) - done)))
+        left -= shares[place]
+    return shares
 
 
 def _pool_row(pool: Pool) -> tuple[str, ...]:

@@ -9,6 +9,11 @@ from typing import Final
 MOST_CHARACTERS: Final = 200  # of one text in a line or a cell; JSON and YAML have the whole of it
 MOST_OF_A_SENTENCE: Final = 1_000
 
+# Printable in Unicode's sense, and yet nothing is seen of them: fillers, a joiner, vowels, variation selectors.
+_FILLERS = frozenset(
+    "\u034f\u115f\u1160\u17b4\u17b5\u180b\u180c\u180d\u180f\u2800\u3164\uffa0"
+    + "".join(map(chr, (*range(0xFE00, 0xFE10), *range(0xE0100, 0xE01F0))))
+)
 _NOT_ASCII_TEXT = re.compile(r"[^\t\n\r -~]")
 _SAFE_IN_KEYS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._:@+,")
 
@@ -16,14 +21,19 @@ _SAFE_IN_KEYS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0
 def visible(text: str) -> str:
     r"""`text` on one line, as Python's own escapes where a character is not printable: `\x1b`, `\u202e`, `\n`.
 
-    Controls, bidirectional controls, invisible characters, unusual spaces and lone surrogates are none of them
-    printable in Unicode's sense. A backslash stays as it is: this is for people, JSON is there for programs.
+    Controls, bidirectional controls, most invisible characters, unusual spaces and lone surrogates are none of them
+    printable in Unicode's sense; _FILLERS are the rest. A backslash stays as it is: this is for people, JSON is there
+    for programs.
     """
-    if text.isprintable():
+    if text.isprintable() and _FILLERS.isdisjoint(text):
         return text
     return "".join(
-        character if character.isprintable() else character.encode("unicode_escape").decode() for character in text
+        character if _is_seen(character) else character.encode("unicode_escape").decode() for character in text
     )
+
+
+def _is_seen(character: str) -> bool:
+    return character.isprintable() and character not in _FILLERS
 
 
 def excerpt(text: str, most: int = MOST_CHARACTERS) -> str:
@@ -58,7 +68,7 @@ def json_text(body: bytes) -> bytes:
 def _segment(name: str) -> str:
     return "".join(
         character
-        if character in _SAFE_IN_KEYS or (not character.isascii() and character.isprintable())
+        if character in _SAFE_IN_KEYS or (not character.isascii() and _is_seen(character))
         else "".join(f"%{byte:02X}" for byte in character.encode(errors="surrogatepass"))
         for character in name
     )
@@ -66,7 +76,7 @@ def _segment(name: str) -> str:
 
 def _json_escape(match: re.Match[str]) -> str:
     character = match[0]
-    if character.isprintable():
+    if _is_seen(character):
         return character
     units = character.encode("utf-16-be").hex()
     return "".join(f"\\u{units[at : at + 4]}" for at in range(0, len(units), 4))

@@ -103,7 +103,7 @@ class Watcher:
                 line = json_line(event)
                 self._screen.write_bytes(json_text(line) if self._screen.is_terminal else line)
             case Form.YAML:
-                self._screen.write(f"---\n{yaml_text(json_line(event))}")
+                self._screen.write(f"---\n{yaml_text(json_line(event), self._screen.can_show)}")
 
 
 class _Line(Struct, frozen=True):

@@ -1,5 +1,5 @@
-"""Decides how long to wait after a failed turn: 0.8 s doubling to 30 s unless told otherwise, with jitter. What counts
-as progress, the caller decides: a socket that opened is none."""
+"""Decides how long to wait after a failed turn: 0.8 s doubling to 30 s unless told otherwise, with jitter; less where
+the server said what to do. What counts as progress, the caller decides: a socket that opened is none."""
 
 import random
 from collections.abc import Callable
@@ -26,12 +26,28 @@ class Backoff:
         self._first_secs = first_secs
         self._longest_secs = longest_secs
         self._step_secs = first_secs
+        self._was_prompt = False  # since the last progress
 
     def wait_secs(self) -> float:
         """How long to wait now; the next step is twice as long."""
         step, self._step_secs = self._step_secs, min(2 * self._step_secs, self._longest_secs)
         return step * (1 + self._draw()) / 2
 
+    def prompt_secs(self) -> float:
+        """How long to wait before another question, that the server's answer leads to: the first step, and none taken.
+
+        Once until there is progress, then as `wait_secs`: another answer of the kind shows that it leads nowhere.
+        """
+        if self._was_prompt:
+            return self.wait_secs()
+        self._was_prompt = True
+        return self._first_secs * (1 + self._draw()) / 2
+
+    def told_secs(self, secs: float) -> float:
+        """How long to wait where the server asks for `secs`: that, never less than the first step, and none taken."""
+        return max(secs, self._first_secs) + self._first_secs * self._draw()
+
     def progressed(self) -> None:
         """The next wait is the first step's again."""
         self._step_secs = self._first_secs
+        self._was_prompt = False

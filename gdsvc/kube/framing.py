@@ -6,6 +6,7 @@ item. Neither class does I/O.
 
 import re
 from collections.abc import Iterator
+from types import GenericAlias
 from typing import Final, Generic, Protocol, TypeVar
 
 import msgspec
@@ -30,6 +31,8 @@ _BETWEEN_SPAN: Final = 256  # bytes looked at before a first key: more white spa
 class Decoder(Protocol[T_co]):
     """msgspec.json.Decoder, as far as it is used."""
 
+    @property
+    def type(self) -> object: ...
     def decode(self, buf: bytes | msgspec.Raw, /) -> T_co: ...
 
 
@@ -75,12 +78,15 @@ class Items(Generic[T]):
     """Splits the body of a list into decoded items.
 
     The first key of the first item, which every other item begins with too, marks where an item may begin; that the
-    bytes before are one whole JSON value proves it, since no JSON object is the beginning of another. Where the guess
-    finds nothing, `close` decodes what is left in one go: slower, never wrong.
+    bytes before are whole JSON values proves it, since no JSON object is the beginning of another. All that are there
+    are decoded at once; after the first that cannot be read, one by one. Where the guess finds nothing, `close` decodes
+    what is left in one go: slower, never wrong.
     """
 
     def __init__(self, decoder: Decoder[T]) -> None:
         self._decoder = decoder
+        self._several: Decoder[list[T]] = msgspec.json.Decoder(GenericAlias(list, (decoder.type,)))
+        self._one_by_one = False
         self._head = b""  # up to and with the bracket that opens the items
         self._first_key = b""
         self._pending = bytearray()
@@ -88,14 +94,14 @@ class Items(Generic[T]):
         self._total = 0
         self._misses = 0
 
-    def feed(self, chunk: bytes) -> Iterator[T | Unreadable]:
+    def feed(self, chunk: bytes | memoryview) -> Iterator[T | Unreadable]:
         """The items that `chunk` completes; feed STEP_BYTES at a time. TooLarge beyond the bounds."""
         self._total += len(chunk)
         self._pending += chunk
         if len(self._pending) > MAX_PENDING_BYTES or self._total > MAX_LIST_BYTES:
             raise TooLarge(f"a list or one of its items is too large ({self._total} bytes so far)")
         if self._first_key or (self._total <= _HEAD_BYTES and self._begins()):
-            yield from self._cut()
+            yield from self._cut_several() or self._cut()
 
     def close(self) -> tuple[objects.ListMeta, list[T | Unreadable]]:
         """The list's own metadata and its last items. msgspec.DecodeError where the body is no list."""
@@ -111,7 +117,25 @@ class Items(Generic[T]):
         self._searched = self._pending.index(self._first_key) + len(self._first_key)
         return True
 
+    def _cut_several(self) -> list[T]:
+        """All items before the last key, if that begins one; none where it does not, or where one cannot be read."""
+        pending = self._pending
+        at = -1 if self._one_by_one else pending.rfind(self._first_key, self._searched)
+        between = _BETWEEN.search(pending, max(0, at - _BETWEEN_SPAN), at) if at >= 0 else None
+        if between is None:
+            return []
+        with memoryview(pending) as view:
+            several = decode(self._several, b"".join((b"[", view[: between.start() + 1], b"]")))
+        if isinstance(several, Unreadable):
+            self._one_by_one = True
+            return []
+        begin = pending.index(b"{", between.start() + 1)
+        del pending[:begin]
+        self._searched = at + len(self._first_key) - begin
+        return several
+
     def _cut(self) -> Iterator[T | Unreadable]:
+        """Item by item, each tried as far as the next key."""
         key, pending, begin = self._first_key, self._pending, 0
         while self._misses < _MISSES and (at := pending.find(key, self._searched)) >= 0:
             self._searched = at + len(key)

@@ -22,17 +22,15 @@ class ObjectMeta(_Read, frozen=True):
 
     name: str = ""
     namespace: str = ""
-    uid: str = ""
     resource_version: str = ""
     labels: dict[str, str] | None = None
     annotations: dict[str, str] | None = None
 
 
 class Conditions(_Read, frozen=True):
-    """Each None where the member is absent; what absence means is the reader's to decide."""
+    """Each None where the member is absent; what absence means is the reader's to decide. `serving` nobody asks for."""
 
     ready: bool | None = None
-    serving: bool | None = None
     terminating: bool | None = None
 
 
@@ -45,14 +43,12 @@ class TargetRef(_Read, frozen=True):
 
 
 class Endpoint(_Read, frozen=True):
-    """One endpoint: all its addresses lead to the same place."""
+    """One endpoint: all its addresses lead to the same place. A list may hold a million: no member without a reader."""
 
-    addresses: tuple[str, ...] | None = None
+    addresses: list[str] | None = None
     conditions: Conditions | None = None
     target_ref: TargetRef | None = None
     hostname: str | None = None
-    node_name: str | None = None
-    zone: str | None = None
 
 
 class Port(_Read, frozen=True):
@@ -72,6 +68,12 @@ class EndpointSlice(_Read, frozen=True):
     ports: tuple[Port, ...] | None = None
 
 
+class LeaseMeta(ObjectMeta, frozen=True):
+    """With what tells a Lease from one of the same name that was deleted."""
+
+    uid: str = ""
+
+
 class LeaseSpec(_Read, frozen=True):
     """What a Lease says of its holder. `renew_time` is the holder's wall clock: compared for equality at most."""
 
@@ -82,7 +84,7 @@ class LeaseSpec(_Read, frozen=True):
 class Lease(_Read, frozen=True):
     """coordination.k8s.io/v1 Lease."""
 
-    metadata: ObjectMeta
+    metadata: LeaseMeta
     spec: LeaseSpec | None = None
 
 

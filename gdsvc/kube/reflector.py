@@ -150,7 +150,7 @@ class Reflector(Generic[T]):
         self._relist_at = float("inf")
         self._silent_at = float("inf")
         self._reading: asyncio.Timeout | None = None  # open while an answer is awaited and read
-        self._wait_secs: float | None = None  # what the failures of this turn ask for at least; None without one
+        self._failure: watcher.Failed | None = None  # the last one of this turn, which ended it as a rule
         self._tasks: list[asyncio.Task[None]] = []
         self.report = Report()
 
@@ -189,6 +189,7 @@ class Reflector(Generic[T]):
         self._watcher.relist("internal")
         with suppress(Exception):
             self._failed(watcher.Failed("internal", f"the view failed: {type(error).__name__}"))
+        self._failure = None  # waited for here
         await self._timing.sleep(self._backoff.wait_secs())
 
     # ------------------------------------------------------------------------------------------------- turns
@@ -205,9 +206,19 @@ class Reflector(Generic[T]):
             self._interrupted()
         finally:
             self._reading, self._silent_at = None, float("inf")
-        wait_secs, self._wait_secs = self._wait_secs, None
-        if wait_secs is not None:
-            await self._timing.sleep(max(self._backoff.wait_secs(), wait_secs))
+        failure, self._failure = self._failure, None
+        if failure is not None:
+            await self._timing.sleep(self._wait_secs(failure))
+
+    def _wait_secs(self, failure: watcher.Failed) -> float:
+        """A server that is back from an outage may first refuse us, and say what to do: to come later, or to ask
+        without our old revision. That must not cost the long wait that the outage has led to.
+        """
+        if failure.kind == "throttled" and failure.retry_after_secs is not None:
+            return self._backoff.told_secs(failure.retry_after_secs)
+        if failure.kind in ("expired", "too_large_revision"):
+            return self._backoff.prompt_secs()
+        return max(self._backoff.wait_secs(), failure.retry_after_secs or 0.0)
 
     async def _exchange(self, ask: watcher.Ask) -> None:
         """One request, and its answer carried out."""
@@ -237,8 +248,9 @@ class Reflector(Generic[T]):
     async def _read_list(self, reply: Reply) -> None:
         items = Items(self._kind.decoder)
         async for chunk in reply.chunks():
+            whole = memoryview(chunk)
             for begin in range(0, len(chunk), STEP_BYTES):
-                for item in items.feed(chunk[begin : begin + STEP_BYTES]):
+                for item in items.feed(whole[begin : begin + STEP_BYTES]):
                     self._carry_out(self._watcher.item(item))
                 await self._step()
         try:
@@ -341,7 +353,7 @@ class Reflector(Generic[T]):
         if isinstance(self._freshness.state, Fresh):  # once a row
             _log.warning("the Kubernetes watch failed", path=self._kind.path, kind=failure.kind, reason=failure.message)
         now = self._timing.now()
-        self._wait_secs = max(self._wait_secs or 0.0, failure.retry_after_secs or 0.0)
+        self._failure = failure
         self.report.failed_at, self.report.failure = now, failure
         self.report.errors += 1
         self._view.failed(failure)

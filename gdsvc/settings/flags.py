@@ -99,7 +99,8 @@ ALL_MODES = (
         default="registrations",
         convert=values.one_of(*POOL_DISCOVERY),
         help="Where the lists of pools and routers come from: from what registers with this service, or from the "
-        "EndpointSlices that Karmada or another Multi-Cluster Services implementation imports.",
+        "EndpointSlices that Karmada or another Multi-Cluster Services implementation imports. These are read, in all "
+        "namespaces, from the API server that KUBECONFIG names, else from that of the pod.",
     ),
     Flag(
         name="--registration-storage",
@@ -187,22 +188,23 @@ WITH_CLUSTERS = (
         metavar="NAME",
         only_with=CLUSTERS,
         convert=values.text,
-        help="Namespace of the router's Service. Set all three of --router-namespace, --router-service and "
-        "--router-port-name, or none: then no routers are found in the clusters.",
+        help="Namespace of the Service of the router replicas. Set this, --router-service and --router-port-name, or "
+        "none of the three: then no router is listed.",
     ),
     Flag(
         name="--router-service",
         metavar="NAME",
         only_with=CLUSTERS,
         convert=values.text,
-        help="Name of the router's Service, for example global-router.",
+        help="Name of that Service, for example global-router: its Ready endpoints, in every cluster that exports it, "
+        "are the routers. With karmada it has at most 55 characters.",
     ),
     Flag(
         name="--router-port-name",
         metavar="NAME",
         only_with=CLUSTERS,
         convert=values.text,
-        help="Name of the TCP port of the router's Service: http, say.",
+        help="Name that this Service gives to the TCP port of the routers, for example http.",
     ),
     Flag(
         name="--pool-service-suffix",
@@ -210,7 +212,8 @@ WITH_CLUSTERS = (
         only_with=CLUSTERS,
         default="-pool-relay",
         convert=values.text,
-        help="A Service whose name ends so belongs to a pool's relay; what is before it names the pool.",
+        help="Ending of the names of PoolRelay Services. By default qwen-pool-relay makes the pool qwen, which is "
+        "listed while that Service has a Ready endpoint; a Service without the ending makes none.",
     ),
     Flag(
         name="--frontend-service-suffix",
@@ -218,7 +221,8 @@ WITH_CLUSTERS = (
         only_with=CLUSTERS,
         default="-frontend",
         convert=values.text,
-        help="The Service named as the pool with this suffix holds the pool's frontends.",
+        help="Ending of the names of frontend Services. By default the Ready endpoints of qwen-frontend are the "
+        "frontends of the pool qwen; a pool without any has those that it registers.",
     ),
     Flag(
         name="--frontend-port-name",
@@ -226,7 +230,8 @@ WITH_CLUSTERS = (
         only_with=CLUSTERS,
         default="http",
         convert=values.text,
-        help="Name of the frontends' port; a Service with one port needs none of that name.",
+        help="Name that frontend Services give to the port of the frontends. Where a Service has one port, that is "
+        "taken, whatever its name.",
     ),
     Flag(
         name="--location",
@@ -234,8 +239,9 @@ WITH_CLUSTERS = (
         only_with=CLUSTERS,
         repeatable=True,
         convert=values.location,
-        help="Where a cluster stands, for example --location east=us-east-2/us-east-2a: the location of its pools "
-        "unless their registration names one. Repeatable; the variable holds several with white space between.",
+        help="Where a cluster stands, for example --location east=us-east-2/us-east-2a. CLUSTER is the site_id of its "
+        "pools, which have this location unless they register one. Repeatable; the variable holds several with white "
+        "space between.",
     ),
     Flag(
         name="--registrations",
@@ -243,8 +249,9 @@ WITH_CLUSTERS = (
         only_with=CLUSTERS,
         default="join",
         convert=values.one_of("join", "off"),
-        help="join: a registration adds model, capacity, capabilities and location to the pool that the clusters show, "
-        "and its frontends where they show none. off: POST and DELETE of /pools are answered 501.",
+        help="What becomes of registrations. join: one with the key of a listed pool adds model, capacity, "
+        "capabilities and location, and frontends where the slices show none; without slices no pool is listed. off: "
+        "there are none, POST and DELETE of pools are answered 501.",
     ),
     Flag(
         name="--relist-interval-secs",
@@ -252,8 +259,9 @@ WITH_CLUSTERS = (
         only_with=CLUSTERS,
         default="600",
         convert=values.whole_number(1, LONGEST_LEASE_SECS),
-        help="How often all EndpointSlices are listed anew, in whole seconds, up to a fifth of it earlier: so long at "
-        "most can a change live that the watch has lost.",
+        help="How often all EndpointSlices are listed again, in whole seconds, so that a change of which the watch was "
+        "not told is found by then. Each time comes up to a fifth sooner, by chance, so that replicas do not list in "
+        "one instant.",
     ),
 )
 

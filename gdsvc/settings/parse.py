@@ -91,15 +91,24 @@ def format_faults(faults: Sequence[str], prog: str = "gdsvc serve") -> str:
     return "".join(f"{line}\n" for line in (*faults, f"try '{prog} --help'"))
 
 
-def parse_serve(argv: Sequence[str], environ: Mapping[str, str], prog: str = "gdsvc serve") -> Settings:
+Show = Callable[[str], object]
+
+
+def _print(text: str) -> None:
+    sys.stdout.write(text)
+
+
+def parse_serve(
+    argv: Sequence[str], environ: Mapping[str, str], prog: str = "gdsvc serve", show: Show = _print
+) -> Settings:
     """The settings of the discovery service. `argv` is without the program's name.
 
-    Raises Usage with all faults; SystemExit(0) after it printed what --help or --version asked for.
+    Raises Usage with all faults; SystemExit(0) after it gave `show` what --help or --version asked for.
     """
     flags = {flag.name: flag for flag in SERVE_FLAGS}
     line = read_argv(argv, flags)
     if line.asked is not None:
-        sys.stdout.write(help_text(prog, SERVE_FLAGS) if line.asked == "--help" else f"{version_text()}\n")
+        show(help_text(prog, SERVE_FLAGS) if line.asked == "--help" else f"{version_text()}\n")
         raise SystemExit(0)
     reading = _Reading(flags, merge(line, environ, flags), line.faults)
     reading.read_modes()

@@ -28,7 +28,13 @@ HOSTILE = (
     "x" * 253,
     "é" * 126,
 )
-BEYOND_THE_RULES = ("\u202emoc.live", "a\u0000b\u200bc\u2066d", "..", "")  # no service of ours lists such names
+BEYOND_THE_RULES = (
+    "\u202emoc.live",
+    "a\u0000b\u200bc\u2066d",
+    "e\u3164\U000e0041",
+    "..",
+    "",
+)  # no service of ours lists such names
 ADDRESSES = (
     "javascript:window.owned=1",
     "JaVaScRiPt:window.owned=1",
@@ -86,7 +92,7 @@ def test_what_no_service_should_list_stays_text_too(serve: Serve, open_page: Ope
     ]
     status = open_page(serve(), scripted=scripted(*pools))
     status.expect_count(str(len(pools)))
-    assert {"⟨U+202E⟩moc.live", "a⟨U+0000⟩b⟨U+200B⟩c⟨U+2066⟩d"} <= set(status.names)
+    assert {"⟨U+202E⟩moc.live", "a⟨U+0000⟩b⟨U+200B⟩c⟨U+2066⟩d", "e⟨U+3164⟩⟨U+E0041⟩"} <= set(status.names)
     for row in range(len(pools)):
         status.rows.nth(row).get_by_role("button").click()
         expect(status.why).to_be_visible()
@@ -139,3 +145,12 @@ def test_the_policy_is_in_force_and_its_refusals_are_heard(serve: Serve, open_pa
         status.expect_complaint()
     status.complaints.clear()
     assert status.evaluate("window.owned") is None
+
+
+def test_a_number_that_a_browser_cannot_hold_is_said_to_be_rounded(serve: Serve, open_page: Open) -> None:
+    capacity = {"max_concurrency": 2**53 - 1, "live_workers": 2**64 - 1}
+    status = open_page(serve(), scripted=scripted(listing("p", capacity=capacity)))
+    status.row("p").get_by_role("button").click()
+    facts = status.why.locator("[data-part=facts]")
+    expect(facts).to_contain_text(f"max_concurrency: {2**53 - 1}")
+    expect(facts).to_contain_text("live_workers: about 18446744073709552000")

@@ -185,6 +185,20 @@ def test_a_lease_that_nothing_is_known_of_has_no_number(serve: Serve, open_page:
             expect(status.row("unexplained").locator(".lease .left")).to_have_text(UNKNOWN)
 
 
+def test_a_table_sorted_by_lease_says_of_how_many_leases_it_knew(serve: Serve, open_page: Open) -> None:
+    service = serve("--lease-duration-secs", "3600")
+    for number in range(60):
+        assert service.post("/pools", pool(f"p{number}")).status == 200
+    status = open_page(service)
+    expect(status.row("p0").locator(".lease .left")).not_to_have_text(UNKNOWN, timeout=SOON_MS)
+    status.sort_by("Lease left")
+    said = status.page.locator("#shown")
+    expect(said).to_have_text(re.compile(r"^sorted by the \d+ leases? known then$"))
+    assert 1 <= int(said.inner_text().split()[3]) < 60
+    status.sort_by("Name")
+    expect(said).to_have_text("")
+
+
 def test_the_panel_says_in_sentences_why_a_pool_is_listed(serve: Serve, open_page: Open) -> None:
     service = serve("--heartbeat-interval-secs", "1", "--lease-duration-secs", "5")
     facts = {

@@ -1,6 +1,7 @@
 """Builds etcd and the API server once, into a cache outside the repository; decides when a build is still good.
 
 A build is named by its sources, its module's checksums and Go's version, so that any change of these is a new one.
+As a program, `python -m tests.cluster.binaries`, it builds and no more, before any test waits for it.
 """
 
 import fcntl
@@ -9,6 +10,7 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 import tempfile
 from pathlib import Path
 from typing import NamedTuple
@@ -33,6 +35,16 @@ class Binaries(NamedTuple):
 def built() -> Binaries:
     """Both programs, built where the cache lacks them. Raises NoBuild."""
     return Binaries(*(_one(module, package) for module, package in MODULES.items()))
+
+
+def main() -> int:
+    """Says where both programs are, or in a sentence why they cannot be had; the exit code."""
+    try:
+        sys.stdout.writelines(f"{program}\n" for program in built())
+    except NoBuild as error:
+        sys.stderr.write(f"{error}\n")
+        return 1
+    return 0
 
 
 def cache() -> Path:
@@ -92,3 +104,7 @@ def _output(*command: str, cwd: Path | None = None) -> str:
     if done.returncode:
         raise NoBuild(f"{' '.join(command)}: exit code {done.returncode}\n{done.stderr[-3000:]}")
     return done.stdout.strip()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -11,14 +11,25 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-from tests.e2e.process import POLL_SECS
+from tests.e2e.process import POLL_SECS, Service
+from tests.e2e.watcher import Watcher
 from tests.e2e.wire import PATIENCE
 from tests.kube.api_server import ApiServer, served
-from tests.unit.backends.mcs.slice_objects import KARMADA_DISPATCH, MANAGED_BY, MCS_CLUSTER, MCS_SERVICE, SERVICE_NAME
+from tests.unit.backends.mcs.slice_objects import (
+    KARMADA_DISPATCH,
+    KARMADA_IMPORT,
+    MANAGED_BY,
+    MCS_CLUSTER,
+    MCS_SERVICE,
+    PROVISION_CLUSTER,
+    SERVICE_NAME,
+    WORK_NAMESPACE,
+)
 
 TOKEN = "token-that-no-log-may-hold"
 FAST = (sys.executable, "-W", "error", str(Path(__file__).with_name("fast_service.py")))
@@ -95,6 +106,32 @@ class Cluster:
         self._loop.close()
 
 
+@dataclass(frozen=True)
+class Site:
+    """The pools of one source cluster, as `service` tells of them: many tests can share it where each has a site."""
+
+    name: str
+    service: Service
+
+    def pools(self) -> list[Document]:
+        """Its listings, sorted by name."""
+        pools = self.service.get(f"/pools?site_id={self.name}").json()["pools"]
+        assert isinstance(pools, list)
+        return pools
+
+    def names(self) -> list[str]:
+        """The dgd_names of its pools."""
+        return [item["key"]["dgd_name"] for item in self.pools()]
+
+    def relays(self) -> dict[str, list[str]]:
+        """The relay identities of its pools by dgd_name."""
+        return {item["key"]["dgd_name"]: item["relay_identities"] for item in self.pools()}
+
+    def watch(self) -> Watcher:
+        """Told of its pools alone."""
+        return Watcher(self.service.port, f"/pools/watch?site_id={self.name}")
+
+
 @contextmanager
 def cluster(directory: Path, kind: type[ApiServer] = ApiServer) -> Iterator[Cluster]:
     """A live API server, gone after the block."""
@@ -131,7 +168,15 @@ def dispatched(service: str, *endpoints: Document, cluster: str = "east") -> Doc
     made = _slice(
         f"{cluster}-{service}-7k2fx", {SERVICE_NAME: service, MANAGED_BY: KARMADA_DISPATCH}, endpoints, "IPv4"
     )
-    made["metadata"]["annotations"] = {"endpointslice.karmada.io/provision-cluster": cluster}
+    made["metadata"]["annotations"] = {PROVISION_CLUSTER: cluster}
+    return made
+
+
+def derived(service: str, *endpoints: Document, cluster: str, importer: str) -> Document:
+    """A slice of a ServiceImport as it is in the member cluster `importer`, where the annotation names that one."""
+    labels = {SERVICE_NAME: f"derived-{service}", MANAGED_BY: KARMADA_IMPORT}
+    made = _slice(f"imported-{cluster}-{service}-7k2fx", labels, endpoints, "IPv4")
+    made["metadata"]["annotations"] = {WORK_NAMESPACE: f"karmada-es-{importer}"}
     return made
 
 

@@ -12,6 +12,7 @@ import sys
 import termios
 import threading
 import time
+from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -164,6 +165,26 @@ def running(*arguments: str, **variables: str) -> Iterator[Running]:
             yield Running(process)
         finally:
             process.kill()
+
+
+@contextlib.contextmanager
+def unread(*arguments: str) -> Iterator[subprocess.Popen[bytes]]:
+    """A command that writes to a pipe which nobody reads meanwhile, killed at the end where it still runs."""
+    with subprocess.Popen([*GDSVC, *arguments], env=environment(), stdout=subprocess.PIPE) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def wait_until_full(pipe: int) -> None:
+    """Returns once the pipe whose reading end this is takes no more."""
+    deadline = time.monotonic() + PATIENCE
+    waiting = array("i", [0])
+    while waiting[0] < fcntl.fcntl(pipe, fcntl.F_GETPIPE_SZ):
+        assert time.monotonic() < deadline, waiting
+        time.sleep(POLL_SECS)
+        fcntl.ioctl(pipe, termios.FIONREAD, waiting)
 
 
 def through_a_shell(line: str, directory: Path, **variables: str) -> Ended:

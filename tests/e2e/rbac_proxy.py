@@ -8,10 +8,9 @@ import asyncio
 import re
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
-from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-from tests.kube.api_server import answer
+from tests.kube.api_server import answer, listening
 from tests.unit.kube.events import status
 
 Rule = Mapping[str, Sequence[str]]
@@ -92,21 +91,5 @@ def _length(head: bytes) -> int:
 async def gate(rules: Sequence[Rule], port: int, namespace: str = "") -> AsyncIterator[Gate]:
     """A gate on a free port, gone with its connections after the block."""
     made = Gate(rules, port, namespace)
-    tasks: set[asyncio.Task[Any]] = set()
-
-    async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        assert task is not None
-        tasks.add(task)
-        await made.connected(reader, writer)
-        tasks.discard(task)
-
-    server = await asyncio.start_server(connected, "127.0.0.1", 0)
-    made.port = server.sockets[0].getsockname()[1]
-    try:
+    async with listening(made.connected) as made.port:
         yield made
-    finally:
-        server.close()
-        for task in list(tasks):
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)

@@ -64,6 +64,12 @@ def test_what_speaks_something_else_is_one_line_and_exit_code_3(gdsvc: Gdsvc, re
         check(gdsvc("pools", "--url", server.url), 3, server.url, *words)
 
 
+@pytest.mark.parametrize("body", [b"", b'{"status":"green"}'])
+def test_what_says_yes_to_everything_has_taken_no_pool_out(gdsvc: Gdsvc, body: bytes) -> None:
+    with Scripted(http("200 OK", "application/json", body)) as server:
+        check(gdsvc("deregister", "a/b/c", "--url", server.url), 3, server.url, "not as a discovery service")
+
+
 def test_an_ssh_server_and_a_web_server_are_one_line_and_exit_code_3() -> None:
     with (
         Scripted(b"SSH-2.0-OpenSSH_9.2\r\n", speaks_first=True) as ssh,

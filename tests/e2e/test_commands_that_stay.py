@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from tests.e2e.bad_servers import Scripted, event, http, stream
-from tests.e2e.people import Gdsvc, in_this_process, running, through_a_shell
+from tests.e2e.people import Gdsvc, in_this_process, running, through_a_shell, unread, wait_until_full
 from tests.e2e.process import POLL_SECS, Serve, Service
 from tests.e2e.wire import PATIENCE, pool
 
@@ -81,6 +81,17 @@ def test_a_watch_ends_at_once_when_its_reader_leaves(tmp_path: Path) -> None:
     assert done.code == 0
     assert done.out.count("\n") == 1
     assert done.err == ""
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_watch_whose_reader_does_not_read_ends_when_told(number: signal.Signals) -> None:
+    long = stream(event("resync", b'{"complete":true,"pools":[],"more":"%b"}' % (b"x" * (1 << 20)), "1"))
+    with Scripted(long, holds=True) as server, unread("watch", "--output", "json", "--url", server.url) as watch:
+        assert watch.stdout is not None
+        wait_until_full(watch.stdout.fileno())
+        watch.send_signal(number)
+        assert watch.wait(PATIENCE) == 0
+        assert watch.stdout.read()[:20] == b'{"event":"resync","i'
 
 
 def test_a_watch_of_a_service_without_one_is_refused(command: Gdsvc) -> None:

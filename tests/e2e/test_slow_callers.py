@@ -6,8 +6,9 @@ import socket
 import sys
 import time
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
@@ -52,47 +53,83 @@ def assert_others_are_served(service: Service) -> None:
     assert time.monotonic() - asked_at < ANSWER_SECS
 
 
-@pytest.mark.parametrize(
-    ("start", "byte"),
-    [(b"", b"G"), (b"GET /live HTTP/1.1\r\nHost: te", b"s"), (b"GET /live HTTP/1.1\r\nX: y\r\n", b"a: b\r\n")],
-    ids=["method", "value", "fields"],
-)
-def test_a_head_that_trickles_is_ended(service: Service, start: bytes, byte: bytes) -> None:
+class Ended(NamedTuple):
+    """How a slow caller was ended: the seconds that it took, and what the service sent."""
+
+    took: float
+    received: bytes
+
+
+def trickled(service: Service, start: bytes, byte: bytes) -> Ended:
+    """Sends `start`, then `byte` again and again."""
     with service.connect() as slow:
         slow.send(start)
-        took = trickle(slow, byte)
-        with contextlib.suppress(ConnectionResetError):
-            assert slow.rest()[:13] in (b"", b"HTTP/1.1 408 ")
-    assert HEAD_SECS * 0.9 < took < HEAD_SECS + LATE_SECS
-    assert_others_are_served(service)
+        return Ended(trickle(slow, byte), received(slow))
 
 
-@pytest.mark.parametrize("requests", [0, 1], ids=["from the start", "after a request"])
-def test_a_connection_that_says_nothing_is_ended(service: Service, requests: int) -> None:
-    with service.connect() as silent:
+def silent(service: Service, requests: int) -> Ended:
+    """Says nothing after so many requests."""
+    with service.connect() as connection:
         for _ in range(requests):
-            assert silent.get("/live").status == 200
+            assert connection.get("/live").status == 200
         silent_since = time.monotonic()
-        assert silent.rest() in (b"", b"HTTP/1.1 408 Request Timeout\r\nconnection: close\r\n\r\n")
-    assert HEAD_SECS * 0.9 < time.monotonic() - silent_since < HEAD_SECS + LATE_SECS
+        last_words = received(connection)
+        return Ended(time.monotonic() - silent_since, last_words)
 
 
-@pytest.mark.parametrize(
-    ("framing", "byte"),
-    [(b"Content-Length: 1000\r\n\r\n{", b" "), (b"Transfer-Encoding: chunked\r\n\r\n", b"1\r\n \r\n")],
-    ids=["length", "chunks"],
-)
-def test_a_body_that_trickles_is_ended_with_408(service: Service, framing: bytes, byte: bytes) -> None:
-    with service.connect() as slow:
-        slow.send(POST + framing)
-        took = trickle(slow, byte)
-        reply = slow.read()
-        assert (reply.status, reply.header("connection")) == (408, "close")
-        assert "did not arrive" in reply.json()["error"]["message"]
-        with contextlib.suppress(ConnectionResetError):
-            assert slow.rest() == b""
-    assert BODY_SECS * 0.9 < took < BODY_SECS + LATE_SECS
+def received(connection: Connection) -> bytes:
+    """What comes until the connection is closed, by a reset or without."""
+    try:
+        return connection.rest()
+    except ConnectionResetError:
+        return connection._unread
+
+
+SLOW_HEADS = {
+    "method": (b"", b"G"),
+    "value": (b"GET /live HTTP/1.1\r\nHost: te", b"s"),
+    "fields": (b"GET /live HTTP/1.1\r\nX: y\r\n", b"a: b\r\n"),
+}
+SLOW_BODIES = {
+    "length": (POST + b"Content-Length: 1000\r\n\r\n{", b" "),
+    "chunks": (POST + b"Transfer-Encoding: chunked\r\n\r\n", b"1\r\n \r\n"),
+}
+SILENT = {"from the start": 0, "after a request": 1}
+
+
+@pytest.fixture(scope="module")
+def ended(service: Service) -> Iterator[dict[str, Future[Ended]]]:
+    """All slow callers at the same time: they spend it waiting."""
+    with ThreadPoolExecutor(len(SLOW_HEADS) + len(SLOW_BODIES) + len(SILENT)) as threads:
+        slow = {**SLOW_HEADS, **SLOW_BODIES}
+        trickling = {name: threads.submit(trickled, service, *sent) for name, sent in slow.items()}
+        yield trickling | {name: threads.submit(silent, service, requests) for name, requests in SILENT.items()}
+
+
+@pytest.mark.parametrize("name", SLOW_HEADS)
+def test_a_head_that_trickles_is_ended(service: Service, ended: dict[str, Future[Ended]], name: str) -> None:
     assert_others_are_served(service)
+    took, received = ended[name].result()
+    assert received[:13] in (b"", b"HTTP/1.1 408 ")
+    assert HEAD_SECS * 0.9 < took < HEAD_SECS + LATE_SECS
+
+
+@pytest.mark.parametrize("name", SILENT)
+def test_a_connection_that_says_nothing_is_ended(ended: dict[str, Future[Ended]], name: str) -> None:
+    took, received = ended[name].result()
+    assert received in (b"", b"HTTP/1.1 408 Request Timeout\r\nconnection: close\r\n\r\n")
+    assert HEAD_SECS * 0.9 < took < HEAD_SECS + LATE_SECS
+
+
+@pytest.mark.parametrize("name", SLOW_BODIES)
+def test_a_body_that_trickles_is_ended_with_408(service: Service, ended: dict[str, Future[Ended]], name: str) -> None:
+    assert_others_are_served(service)
+    took, received = ended[name].result()
+    head, _, body = received.partition(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 408 ")
+    assert b"connection: close" in head.lower()
+    assert "did not arrive" in json.loads(body)["error"]["message"]
+    assert BODY_SECS * 0.9 < took < BODY_SECS + LATE_SECS
 
 
 def test_many_bodies_that_stop_half_way_are_all_ended(service: Service) -> None:

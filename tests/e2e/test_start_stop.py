@@ -5,6 +5,8 @@ import signal
 import socket
 import sys
 import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -55,9 +57,7 @@ def refuses(port: int) -> bool:
     return False
 
 
-@pytest.mark.slow
-def test_sigterm_fails_readiness_then_closes_the_listener_then_finishes_what_is_in_hand(serve: Serve) -> None:
-    service = serve("--shutdown-grace-secs", str(GRACE_SECS))
+def with_a_request_in_hand(service: Service) -> None:
     body = json.dumps(pool("slow")).encode()
     with service.connect() as kept, service.connect() as slow:
         assert kept.get("/ready").status == 200
@@ -88,9 +88,7 @@ def test_sigterm_fails_readiness_then_closes_the_listener_then_finishes_what_is_
     assert service.events[-1]["event"] == "service.stopped"
 
 
-@pytest.mark.slow
-def test_a_request_that_never_ends_is_cut_when_the_grace_period_ends(serve: Serve) -> None:
-    service = serve("--shutdown-grace-secs", "2")
+def with_a_request_that_never_ends(service: Service) -> None:
     with service.connect() as stuck:
         stuck.send(upload_head(100) + b"{")
         assert service.get("/live").status == 200  # a later request: the first one is in hand now
@@ -103,6 +101,48 @@ def test_a_request_that_never_ends_is_cut_when_the_grace_period_ends(serve: Serv
     assert 1.5 < took < 2 + SLACK_SECS  # a part of the grace is kept for closing what is left
     last = service.events[-1]
     assert (last["event"], last["level"]) == ("service.killed", "warning")
+
+
+def with_half_a_head(service: Service) -> None:
+    with service.connect() as connection:
+        connection.send(b"GET /pools HTTP/1.1\r\nHost: test\r\nX-")
+        asked_at = time.monotonic()
+        service.send_signal(signal.SIGTERM)
+        assert service.wait() == 0
+        assert time.monotonic() - asked_at < 10.0
+
+
+@pytest.fixture(scope="module")
+def stops(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Future[None]]]:
+    """Stops that take their time, of a service each, at the same time: they spend it waiting."""
+    directory = tmp_path_factory.mktemp("stops")
+
+    def stopping(stop: Callable[[Service], None], grace_secs: int) -> None:
+        with running(directory, "--shutdown-grace-secs", str(grace_secs)) as service:
+            stop(service)
+
+    with ThreadPoolExecutor() as threads:
+        yield {
+            "in hand": threads.submit(stopping, with_a_request_in_hand, GRACE_SECS),
+            "never ends": threads.submit(stopping, with_a_request_that_never_ends, 2),
+            "half a head": threads.submit(stopping, with_half_a_head, 12),
+        }
+
+
+@pytest.mark.slow
+def test_sigterm_fails_readiness_then_closes_the_listener_then_finishes_what_is_in_hand(
+    stops: dict[str, Future[None]],
+) -> None:
+    stops["in hand"].result()
+
+
+@pytest.mark.slow
+def test_a_request_that_never_ends_is_cut_when_the_grace_period_ends(stops: dict[str, Future[None]]) -> None:
+    stops["never ends"].result()
+
+
+def test_half_a_head_keeps_nobody_from_stopping(stops: dict[str, Future[None]]) -> None:
+    stops["half a head"].result()
 
 
 def test_a_second_signal_ends_the_process_at_once(serve: Serve) -> None:
@@ -244,13 +284,3 @@ def test_a_bound_on_pools_answers_429_and_when_to_come_back(serve: Serve) -> Non
     assert int(replies[2].header("retry-after") or "") >= 1
     assert replies[2].json()["error"]["message"]
     assert service.names() == ["a", "b"]
-
-
-def test_half_a_head_keeps_nobody_from_stopping(serve: Serve) -> None:
-    service = serve("--shutdown-grace-secs", "12")
-    with service.connect() as connection:
-        connection.send(b"GET /pools HTTP/1.1\r\nHost: test\r\nX-")
-        asked_at = time.monotonic()
-        service.send_signal(signal.SIGTERM)
-        assert service.wait() == 0
-        assert time.monotonic() - asked_at < 10.0

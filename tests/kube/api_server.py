@@ -7,8 +7,8 @@ import asyncio
 import json
 import ssl
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from http.client import responses
 from typing import Any, TypeVar
@@ -38,6 +38,7 @@ class Request:
 
 
 Deed = Callable[[Request, asyncio.StreamWriter], Awaitable[None]]
+Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Coroutine[Any, Any, None]]
 
 
 @dataclass
@@ -224,22 +225,28 @@ Server = TypeVar("Server", bound=ApiServer)
 @asynccontextmanager
 async def served(api: Server) -> AsyncIterator[Server]:
     """The same for a server that is made already."""
-    connections: set[asyncio.Task[None]] = set()
-
-    async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        assert task is not None
-        connections.add(task)
-        with suppress(asyncio.CancelledError):  # or the loop would call the end of the test an error
-            await api.serve(reader, writer)
-        connections.discard(task)
-
-    server = await asyncio.start_server(connected, "127.0.0.1", api.port, ssl=api.tls)
-    api.port = server.sockets[0].getsockname()[1]
-    try:
+    async with listening(api.serve, api.port, api.tls) as api.port:
         yield api
+
+
+@asynccontextmanager
+async def listening(serve: Serve, port: int = 0, tls: ssl.SSLContext | None = None) -> AsyncIterator[int]:
+    """`serve` gets each connection to the port of 127.0.0.1 that this gives; after the block all are cut off."""
+    connections: dict[asyncio.Task[None], asyncio.StreamWriter] = {}
+
+    def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """No coroutine: where asyncio makes the task, one that is cancelled before its first step closes nothing."""
+        connections[asyncio.get_running_loop().create_task(serve(reader, writer))] = writer
+
+    server = await asyncio.start_server(connected, "127.0.0.1", port, ssl=tls)
+    try:
+        yield server.sockets[0].getsockname()[1]
     finally:
         server.close()
-        for task in list(connections):
+        for task, writer in connections.items():
             task.cancel()
-        await asyncio.gather(*connections, return_exceptions=True)
+            writer.transport.abort()
+        ended = await asyncio.gather(*connections, return_exceptions=True)
+    for fault in ended:
+        if isinstance(fault, Exception):
+            raise fault

@@ -143,6 +143,24 @@ BROKEN: dict[str, object] = {
         "clusters": [{"name": "k", "cluster": {"server": "https://10.0.0.1"}}],
         "users": [{"name": "u", "token": SECRET}],
     },
+    "no such context": {
+        "current-context": "elsewhere",
+        "contexts": [{"name": "c", "context": {"cluster": "k", "user": "u"}}],
+        "clusters": [{"name": "k", "cluster": {"server": "https://10.0.0.1"}}],
+        "users": [{"name": "u", "user": {"token": SECRET}}],
+    },
+    "no such cluster": {
+        "current-context": "c",
+        "contexts": [{"name": "c", "context": {"cluster": "elsewhere", "user": "u"}}],
+        "clusters": [{"name": "k", "cluster": {"server": "https://10.0.0.1"}}],
+        "users": [{"name": "u", "user": {"token": SECRET}}],
+    },
+    "no server": {
+        "current-context": "c",
+        "contexts": [{"name": "c", "context": {"cluster": "k", "user": "u"}}],
+        "clusters": [{"name": "k", "cluster": {}}],
+        "users": [{"name": "u", "user": {"token": SECRET}}],
+    },
     "a user without a name": {"users": [{"user": {"token": SECRET}}], "contexts": [], "clusters": []},
 }
 

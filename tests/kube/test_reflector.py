@@ -200,8 +200,45 @@ async def test_retry_after_is_waited_for() -> None:
         stand.api.script.append(reply(answer(429, b"too many requests", "Retry-After: 17", content_type="text/plain")))
         await stand.pass_time(50)
         stand.api.end_watches()
-        await until(lambda: stand.timing.waits == [17.0])
+        await until(lambda: stand.timing.waits == [17.4])
         assert stand.kinds == ["throttled"]
+
+
+def throttled(secs: int) -> Deed:
+    return reply(answer(429, b"later", f"Retry-After: {secs}", content_type="text/plain"))
+
+
+async def test_after_an_outage_a_lost_history_and_throttling_cost_no_long_wait() -> None:
+    async with synced() as stand:
+        stand.api.always = refuse_connection
+        stand.api.end_watches()
+        await stand.pass_time(120)
+        stand.api.always = None
+        stand.api.script += [reply(answer(410, status(410, "Expired"))), throttled(1), throttled(1)]
+        await stand.pass_time(31)
+        await stand.told("swap expired a")
+        assert stand.kinds[-3:] == ["expired", "throttled", "throttled"]
+        exact_at, stale = stand.view.completeness_at[-1]
+        assert not stale
+        assert exact_at - stand.view.failed_at[-3] == pytest.approx(0.6 + 2 * 1.4)
+
+
+async def test_a_server_that_expires_every_revision_is_backed_off_as_before() -> None:
+    async with synced() as stand:
+        stand.api.always = reply(answer(410, status(410, "Expired")))
+        stand.api.end_watches()
+        await stand.pass_time(60)
+        assert set(stand.kinds[1:]) == {"expired"}
+        assert len(stand.api.requests) < 15
+
+
+async def test_a_server_that_throttles_without_end_is_asked_fewer_than_60_times_a_minute() -> None:
+    async with synced() as stand:
+        stand.api.always = throttled(0)
+        stand.api.end_watches()
+        await stand.pass_time(60)
+        assert len(stand.api.requests) < 60
+        assert sorted(stand.view.items) == ["a"]
 
 
 @pytest.mark.parametrize(
@@ -304,7 +341,7 @@ async def test_a_stale_view_is_exact_again_after_a_whole_relist_but_not_after_a_
         stand.api.script.append(reply(HEAD, event("ADDED", "a", 5), b"\n", error(503), b"\n"))
         stand.api.say(error(410, "Expired"))
         await until(lambda: stand.kinds[-1] == "expired")
-        await stand.pass_time(31)
+        await stand.pass_time(1)
         await until(lambda: stand.kinds[-1] == "refused")
         assert stand.reflector.stale
         await stand.pass_time(31)

@@ -9,6 +9,8 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from gdsvc._picker import RoundRobin
 
 NAMES = "abcdefg"
+LONGEST_WAIT = 2 * len(NAMES)  # of a pool that stays, in picks
+NEW = 2 * len(NAMES)  # the most entries of the log that no invariant has judged yet
 FRONTENDS = st.lists(st.sampled_from("123"), max_size=3, unique=True)
 POOLS = st.lists(st.sampled_from(NAMES), unique=True, max_size=len(NAMES)).flatmap(
     lambda names: st.tuples(*(st.tuples(st.just(name), FRONTENDS) for name in names)).map(list)
@@ -49,7 +51,7 @@ class PickerMachine(RuleBasedStateMachine):
             self.swap([pool for pool in before if pool[0] != name])
             self.swap(before)
 
-    @rule(times=st.integers(1, 2 * len(NAMES)))
+    @rule(times=st.integers(1, NEW))
     def pick(self, times: int) -> None:
         for _ in range(times):
             pair = self.picker.pick()
@@ -64,21 +66,22 @@ class PickerMachine(RuleBasedStateMachine):
 
     @invariant()
     def undisturbed_picks_serve_every_pool_once_a_round(self) -> None:
-        calm = self.log[self.calm :]
+        calm = self.log[max(self.calm, len(self.log) - NEW - len(self.pools)) :]
         for start in range(len(calm) - len(self.pools) + 1):
             assert set(calm[start : start + len(self.pools)]) == set(self.pools)
 
     @invariant()
     def of_two_pools_that_stay_neither_has_two_turns_more_than_the_other(self) -> None:
         for (name, since), (other, other_since) in combinations(self.since.items(), 2):
-            log = [entry for entry in self.log[max(since, other_since) :] if entry in {name, other}]
+            start = max(since, other_since, len(self.log) - NEW - LONGEST_WAIT)
+            log = [entry for entry in self.log[start:] if entry in {name, other}]
             assert all(one != following for one, following in pairwise(log))
 
     @invariant()
     def no_pool_that_stays_waits_longer_than_two_rounds(self) -> None:
         for name, since in self.since.items():
-            assert name in self.log[since:] or len(self.log) - since < 2 * len(NAMES)
-            assert name in self.log[-2 * len(NAMES) :] or len(self.log) - since < 2 * len(NAMES)
+            assert name in self.log[since:] or len(self.log) - since < LONGEST_WAIT
+            assert name in self.log[-LONGEST_WAIT:] or len(self.log) - since < LONGEST_WAIT
 
     @invariant()
     def knows_its_size(self) -> None:

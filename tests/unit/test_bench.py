@@ -8,15 +8,18 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import msgspec
 import pytest
 
 ROOT = Path(__file__).parents[2]
 sys.path.append(str(ROOT))  # behind everything, so that an installed gdsvc is still the one that is tested
 
 from bench import in_process, instructions, payloads, trips  # noqa: E402
+from bench.__main__ import Scenario  # noqa: E402
+from bench.effort import FULL, Effort  # noqa: E402
 from bench.figures import FIGURES, Figure, Measured, NotMeasured, Room, Row, chosen  # noqa: E402
 from bench.load import LoadFailed, answered  # noqa: E402
-from bench.processes import ChildFailed, StartFailed, cpu_seconds, free_port, output_of, serving, two_cores  # noqa: E402
+from bench.processes import ChildFailed, Cores, StartFailed, cpu_seconds, free_port, output_of, serving, two_cores  # noqa: E402
 from bench.table import bound, number, table  # noqa: E402
 
 YARDSTICKS = {
@@ -115,6 +118,49 @@ def test_a_limit_holds_up_to_itself(limit: float | None, ratio: float | None, sh
 )
 def test_a_number_shows_the_digits_that_count(value: float, shown: str) -> None:
     assert number(value) == shown
+
+
+# -------------------------------------------------------------------------------------------------------- visits
+
+TRIP = next(figure for figure in FIGURES if figure.name == "unchanged/granian")
+CORES = Cores(server=0, driver=1)
+
+
+def test_the_least_of_all_visits_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    told = iter([{TRIP.ours: 3.0, TRIP.theirs: 2.0}, {TRIP.ours: 4.0, TRIP.theirs: 1.0}])
+    monkeypatch.setattr(trips, "visit", lambda *_: iter(next(told).items()))
+    scenario = Scenario("unchanged", [msgspec.structs.replace(TRIP, needs=())])
+    for visit in range(2):
+        scenario.visit(visit, FULL, CORES)
+    (row,) = scenario.rows()
+    assert isinstance(row, Measured)
+    assert (row.ours, row.theirs) == (3.0, 1.0)
+
+
+def test_a_scenario_that_failed_is_not_visited_again_and_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
+    visits = 0
+
+    def fail(*_: object) -> Iterator[tuple[str, float]]:
+        nonlocal visits
+        visits += 1
+        yield TRIP.ours, 1.0
+        raise LoadFailed("2 of 9 requests were refused")
+
+    monkeypatch.setattr(trips, "visit", fail)
+    scenario = Scenario("unchanged", [msgspec.structs.replace(TRIP, needs=())])
+    for visit in range(3):
+        scenario.visit(visit, FULL, CORES)
+    (row,) = scenario.rows()
+    assert isinstance(row, NotMeasured)
+    assert (visits, row.why) == (1, "2 of 9 requests were refused")
+
+
+@pytest.mark.parametrize(("visits", "runs", "times"), [(10, 5, 1), (10, 5, 4), (1, 5, 4), (3, 2, 1), (4, 4, 1)])
+def test_the_runs_of_fresh_children_are_spread_over_the_visits(visits: int, runs: int, times: int) -> None:
+    effort = Effort(visits=visits, rounds=1, seconds=1.0, runs=runs, share=1.0, calls=1)
+    at_each = [effort.runs_at(visit, times) for visit in range(visits)]
+    assert sum(at_each) == runs * times
+    assert max(at_each) - min(at_each) <= 1
 
 
 # ------------------------------------------------------------------------------------------------------ figures

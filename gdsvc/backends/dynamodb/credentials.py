@@ -7,6 +7,7 @@ content somebody replaces it would never read again. What is renewed here is use
 import asyncio
 import time
 from collections.abc import Callable
+from datetime import datetime
 from types import TracebackType
 from typing import Any, Final
 
@@ -22,7 +23,7 @@ class HeldCredentials:
     """What the client asks before it signs a request: answers at once with what was fetched last."""
 
     def __init__(self, fetched: Any) -> None:
-        self._fetched = fetched
+        self._fetched: Any = fetched
         self.method: str = fetched.method
         self.frozen: Any = None
         self._first: asyncio.Task[None] | None = None
@@ -57,9 +58,8 @@ class HeldCredentials:
 
     def remaining_secs(self, unix_now: float) -> float | None:
         """How long they are good for; None where nothing is known of an end, as of those in a file."""
-        known: dict[str, Any] = vars(self._fetched)
-        ends_at = known.get("_expiry_time")  # it has no public name
-        return None if ends_at is None else float(ends_at.timestamp()) - unix_now
+        ends_at: object = vars(self._fetched).get("_expiry_time")  # it has no public name
+        return ends_at.timestamp() - unix_now if isinstance(ends_at, datetime) else None
 
 
 class KeptFresh:

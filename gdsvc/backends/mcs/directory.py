@@ -109,12 +109,19 @@ class McsPoolDirectory(IndexedDirectory[PoolListing, PoolKey]):
         if reason is None:
             if not history:
                 return None
-            reason = f"not listed since {history[-1].at}: {history[-1].cause}"
+            reason = self._why_gone(key)
         lease: LeaseState | None = None if told is None else told.lease
         heard: Registrations = NOTHING_HEARD if told is None else told.registrations
         slices = self._slices.source(f"; {self._told_of(relays)}; {self._told_of(frontends)}")
         others = self._store.sources() if self._store is not None else ()
         return Explanation(key, listed, reason, lease, heard, (slices, *others), history)
+
+    def _why_gone(self, key: PoolKey) -> str:
+        """Of a pool that neither side knows any more: only the slices could list it, whatever its registration did."""
+        left = self._history.of(sort_key(key))
+        if not left:
+            return "not listed: its registration has ended, and no imported slice has a Ready PoolRelay"
+        return f"not listed since {left[-1].at}: {left[-1].cause}"
 
     def _history_of(self, key: PoolKey, told: Explanation | None) -> tuple[Happening, ...]:
         both = [*self._history.of(sort_key(key)), *(told.history if told is not None else ())]
@@ -142,10 +149,9 @@ class McsPoolDirectory(IndexedDirectory[PoolListing, PoolKey]):
             pool = imported_pool(key, relays, frontends, self._services.frontend_port)
             self._show(key, self._join.imported(key, pool), cause)
 
-    def listed_anew(self) -> None:
+    def listed_anew(self, *, empty: bool) -> None:
         """A view without a pool is told as such: whoever watches must not have to conclude it."""
-        if not len(self._index):
-            self._begin_anew()
+        self._begin_empty(again=empty)
 
     def trust_changed(self) -> None:
         """The slices are exact now, or no longer."""
@@ -240,10 +246,9 @@ class McsReplicaDirectory(IndexedDirectory[RouterReplica, str]):
         if covered:
             self._show(self._table.replicas().values())
 
-    def listed_anew(self) -> None:
+    def listed_anew(self, *, empty: bool) -> None:
         """A view without a replica is told as such."""
-        if not len(self._index):
-            self._begin_anew()
+        self._begin_empty(again=empty)
 
     def trust_changed(self) -> None:
         """The slices are exact now, or no longer."""

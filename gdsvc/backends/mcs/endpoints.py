@@ -4,14 +4,16 @@ Pure functions. Which slices belong together is decided by naming.py, what they 
 """
 
 import socket
-from collections.abc import Callable, Iterable
+from collections import deque
+from collections.abc import Iterable
 from ipaddress import AddressValueError, IPv6Address
+from itertools import chain, repeat
 
 from msgspec import Struct
 
 from gdsvc.backends.mcs.naming import manager_of
 from gdsvc.kube import objects
-from gdsvc.kube.objects import Conditions, Endpoint, EndpointSlice
+from gdsvc.kube.objects import Endpoint, EndpointSlice
 from gdsvc.model import base_url_fault
 
 SUBMARINER = "lighthouse-agent.submariner.io"  # the one implementation known to export a service IP instead of pods
@@ -19,19 +21,24 @@ SUBMARINER_HEADLESS = "lighthouse.submariner.io/is-headless"  # label: "false" w
 
 TARGETS_TOLD = 8  # a Service may have thousands
 
-_READY = Conditions()  # absent conditions are those of a Ready endpoint
-
 
 class Target(Struct, frozen=True, gc=False):
-    """One endpoint: its addresses of one family, interchangeable; its pod as `namespace/name` where one is named.
+    """One endpoint: its address and its pod, where one is named. There may be a million: what is rare comes last.
 
-    `terminating` is for whoever asks why: what terminates is not `ready`.
+    `pod` is a name as decoded, behind `namespace/` only where that is not the slice's own. `terminating` is for whoever
+    asks why: what terminates is not `ready`. `others`: interchangeable with `address` and of its family.
     """
 
-    addresses: tuple[str, ...]
+    address: str
     ready: bool
     pod: str | None = None
     terminating: bool = False
+    others: tuple[str, ...] = ()
+
+    @property
+    def addresses(self) -> tuple[str, ...]:
+        """All of them, in their order."""
+        return (self.address, *self.others)
 
 
 class Port(Struct, frozen=True, gc=False):
@@ -42,30 +49,33 @@ class Port(Struct, frozen=True, gc=False):
 
 
 class SliceView(Struct, frozen=True, gc=False):
-    """What is kept of a slice. `service_ip`: its one target stands for pods that are not named."""
+    """What is kept of a slice. `service_ip`: its one target stands for pods that are not named.
+
+    `several`: some target has others than its first address.
+    """
 
     name: str
     targets: tuple[Target, ...] = ()
     ports: tuple[Port, ...] = ()
     service_ip: bool = False
+    several: bool = False
 
 
 def view_of(endpoint_slice: EndpointSlice) -> SliceView:
     """What `endpoint_slice` says. An endpoint without an address that can be read is none. Never raises."""
-    canonical = host_name if endpoint_slice.address_type == "FQDN" else ip_address
-    namespace = endpoint_slice.metadata.namespace or ""
-    targets: list[Target] = []
-    for endpoint in endpoint_slice.endpoints or ():
-        addresses = _addresses(endpoint.addresses or (), canonical)
-        if addresses:
-            state = endpoint.conditions or _READY
-            pod = _pod_of(endpoint, namespace)
-            targets.append(Target(addresses, is_ready(state), pod, state.terminating is True))
+    namespace, endpoints = endpoint_slice.metadata.namespace, endpoint_slice.endpoints or ()
+    only = None if endpoint_slice.address_type == "FQDN" else _only_ipv4(endpoints)
+    if only is not None:
+        targets = [_target(endpoint, address, namespace) for endpoint, address in zip(endpoints, only, strict=True)]
+    else:
+        read = zip(endpoints, _addresses_of(endpoint_slice), strict=True)
+        targets = [_target(endpoint, found[0], namespace, found[1:]) for endpoint, found in read if found]
     return SliceView(
-        endpoint_slice.metadata.name or "",
+        endpoint_slice.metadata.name,
         tuple(targets),
         tuple(_tcp_ports(endpoint_slice.ports or ())),
         holds_service_ip(endpoint_slice),
+        only is None and any(target.others for target in targets),
     )
 
 
@@ -75,18 +85,13 @@ def holds_service_ip(endpoint_slice: EndpointSlice) -> bool:
     if manager_of(endpoint_slice) != SUBMARINER or len(endpoints) != 1:
         return False
     headless, only = labels.get(SUBMARINER_HEADLESS), endpoints[0]
-    unnamed = only.target_ref is None and not only.hostname and not only.node_name
+    unnamed = only.target_ref is None and not only.hostname  # its older versions gave a pod one, if nothing else
     return headless == "false" or (headless is None and unnamed)
-
-
-def is_ready(conditions: Conditions) -> bool:
-    """Ready unless said not to be, and never while terminating; `serving` plays no part."""
-    return conditions.ready is not False and conditions.terminating is not True
 
 
 def conditions_told(view: SliceView) -> str:
     """One phrase about the slice and the conditions of its targets, the first TARGETS_TOLD of them by address."""
-    states = sorted((target.addresses[0], _state_of(target)) for target in view.targets)
+    states = sorted((target.address, _state_of(target)) for target in view.targets)
     told = [f"{address} {state}" for address, state in states[:TARGETS_TOLD]]
     if len(states) > TARGETS_TOLD:
         told.append(f"{len(states) - TARGETS_TOLD} more")
@@ -138,9 +143,12 @@ def port_named_or_only(view: SliceView, name: str) -> int | None:
 
 def ready_addresses(views: Iterable[SliceView]) -> tuple[str, ...]:
     """Every address of every Ready target, sorted. A target is Ready if any of the slices says so."""
-    return tuple(
-        sorted({address for view in views for target in view.targets if target.ready for address in target.addresses})
-    )
+    found: list[str] = []
+    for view in views:
+        found += [target.address for target in view.targets if target.ready]
+        if view.several:
+            found += chain.from_iterable(target.others for target in view.targets if target.ready)
+    return tuple(sorted(dict.fromkeys(found)))  # which keeps their order: parts of it may be sorted already
 
 
 def ready_urls(views: Iterable[SliceView], port_name: str) -> tuple[str, ...]:
@@ -149,16 +157,27 @@ def ready_urls(views: Iterable[SliceView], port_name: str) -> tuple[str, ...]:
     for view in views:
         port = port_named_or_only(view, port_name)
         if port is not None:
-            found.update(url(target.addresses[0], port) for target in view.targets if target.ready)
+            found.update(url(target.address, port) for target in view.targets if target.ready)
     return tuple(sorted(found))
 
 
-def _addresses(texts: tuple[str, ...], canonical: Callable[[str], str | None]) -> tuple[str, ...]:
-    """Canonical, each once, in their order, less those that cannot be read."""
-    if len(texts) == 1:  # as controllers write them: a third of the time of what follows
-        known = canonical(texts[0])
-        return () if known is None else (known,)
-    return tuple(dict.fromkeys(known for text in texts if (known := canonical(text)) is not None))
+def _only_ipv4(endpoints: Iterable[Endpoint]) -> list[str] | None:
+    """The address of each, where each has just one, of IPv4, as controllers write them: canonical as it stands."""
+    try:
+        texts = [text for endpoint in endpoints for (text,) in (endpoint.addresses or [],)]
+        deque(map(socket.inet_pton, repeat(socket.AF_INET), texts), maxlen=0)  # no turn of the interpreter for each
+    except (OSError, ValueError):  # ValueError: none or several, or a text as in ip_address
+        return None
+    return texts
+
+
+def _addresses_of(endpoint_slice: EndpointSlice) -> list[tuple[str, ...]]:
+    """Of each endpoint: canonical, each once, in their order, less those that cannot be read."""
+    canonical = host_name if endpoint_slice.address_type == "FQDN" else ip_address
+    return [
+        tuple(dict.fromkeys(known for text in endpoint.addresses or () if (known := canonical(text))))
+        for endpoint in endpoint_slice.endpoints or ()
+    ]
 
 
 def _state_of(target: Target) -> str:
@@ -167,11 +186,21 @@ def _state_of(target: Target) -> str:
     return "terminating" if target.terminating else "not Ready"
 
 
-def _pod_of(endpoint: Endpoint, namespace: str) -> str | None:
-    reference = endpoint.target_ref
+def _target(endpoint: Endpoint, address: str, namespace: str, others: tuple[str, ...] = ()) -> Target:
+    """Ready unless said not to be, and never while terminating; `serving` plays no part.
+
+    Runs for every endpoint of every cluster, so it asks no other function.
+    """
+    state, reference = endpoint.conditions, endpoint.target_ref
+    terminating = state is not None and state.terminating is True
+    ready = state is None or (state.ready is not False and not terminating)
     if reference is None or reference.kind != "Pod" or not reference.name:
-        return None
-    return f"{reference.namespace or namespace}/{reference.name}"
+        pod = None
+    elif reference.namespace == namespace or not reference.namespace:
+        pod = reference.name
+    else:
+        pod = f"{reference.namespace}/{reference.name}"
+    return Target(address, ready, pod, terminating, others)
 
 
 def _tcp_ports(ports: Iterable[objects.Port]) -> Iterable[Port]:

@@ -22,7 +22,8 @@ from gdsvc.pool_discovery.directory import Source
 from gdsvc.pool_discovery.explain import instant
 
 NAME: Final = "endpointslices"  # of the source
-STEP_SERVICES: Final = 250  # looked at again in one step: with 100 endpoints each about 10 ms of the loop
+STEP_SERVICES: Final = 250  # looked at again in one step: of few endpoints each about 4 ms of the loop
+STEP_TARGETS: Final = 5_000  # whose Services are looked at again in one step: about 4 ms too
 RETRY_AFTER_SECS: Final = 2
 
 log = logs.get("gdsvc.mcs")
@@ -35,8 +36,8 @@ class Reader(Protocol):
         """What the slices of these Services say has changed; `cause` is a sentence without a full stop."""
         ...
 
-    def listed_anew(self) -> None:
-        """A whole list has been taken in, after all that it changed was told."""
+    def listed_anew(self, *, empty: bool) -> None:
+        """A whole list has been taken in, after all that it changed was told; `empty`: no Service is in it."""
         ...
 
     def trust_changed(self) -> None:
@@ -48,7 +49,7 @@ class ImportedSlices:
     """A reflector's View. `unix_now` and `monotonic` give seconds.
 
     A list is told on in steps: one at once, the others by `advance`, which a Pulse calls. The view counts as there, and
-    a stale one as exact again, once the last step is done.
+    a stale one as exact again, once the last step is done. What a reader raises at is told again by a later step.
     """
 
     def __init__(
@@ -64,9 +65,9 @@ class ImportedSlices:
         self._monotonic = monotonic
         self._readers: list[Reader] = []
         self._once = Once()
-        self._to_tell: deque[ServiceKey] = deque()  # of the last whole list
+        self._to_tell: deque[ServiceKey] = deque()  # of the last whole list, and what could not be told
         self._cause = ""  # of that list
-        self._telling = False  # that list is not told to its end
+        self._telling = False  # something is left of it
         self._stale = False
         self._failing_since = 0.0  # Unix time of the first failure of an unbroken row
         self._failing_until = -inf  # monotonic: without another failure the row has ended then
@@ -193,21 +194,34 @@ class ImportedSlices:
 
     def _tell_list(self) -> None:
         """The next step of the list."""
-        step = [self._to_tell.popleft() for _ in range(min(STEP_SERVICES, len(self._to_tell)))]
+        self._tell(self._next_step(), self._cause)
         self._telling = bool(self._to_tell)
-        self._tell(frozenset(step), self._cause)
         if not self._telling:
             self.synced = True
             for reader in self._readers:
-                reader.listed_anew()
+                reader.listed_anew(empty=not self._cache.services)
             self._judge()
+
+    def _next_step(self) -> Services:
+        """Takes what is told together: at least one Service, and no more than both bounds allow."""
+        step: set[ServiceKey] = set()
+        targets = 0
+        while self._to_tell and len(step) < STEP_SERVICES and targets < STEP_TARGETS:
+            service = self._to_tell.popleft()
+            step.add(service)
+            targets += self._cache.target_count(service)
+        return frozenset(step)
 
     def _tell(self, services: Services, cause: str) -> None:
         for remark in self._cache.take_remarks():
             self.say(remark)
-        if services:
-            for reader in self._readers:
+        try:
+            for reader in self._readers if services else ():
                 reader.services_changed(services, cause)
+        except Exception:
+            self._to_tell.extend(services)  # the cache has them, so no relist would find that they have changed
+            self._telling = True
+            raise
 
     def _judge(self) -> None:
         """A view that has become stale is inexact at once; one that is fresh again, once it is told to its end."""

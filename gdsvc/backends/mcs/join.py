@@ -128,7 +128,7 @@ class Join:
             case Outlived():
                 return f"{live}; its registration has lapsed, but what it said holds while they do"
             case None:
-                return f"{live}; nothing has registered it"
+                return f"{live}; no registration of it holds"
             case _:
                 assert_never(known)
 

@@ -64,7 +64,7 @@ def router_replicas(
             continue
         for target in view.targets:
             if target.ready:
-                address = target.addresses[0]
+                address = target.address
                 name, candidate = replica_id(service, target), (":" in address, address, port)
                 found[name] = min(found.get(name, candidate), candidate)
     replicas = (RouterReplica(name, url(address, port)) for name, (_, address, port) in found.items())
@@ -74,7 +74,8 @@ def router_replicas(
 def replica_id(service: ServiceKey, target: Target) -> str:
     """`<cluster>/<namespace>/<pod>`, or the address where no pod is named or the name would be too long for an id."""
     if target.pod is not None:
-        name = f"{service.cluster}/{target.pod}"
+        pod = target.pod if "/" in target.pod else f"{service.namespace}/{target.pod}"
+        name = f"{service.cluster}/{pod}"
         if text_fault(name) is None:
             return name
-    return target.addresses[0]
+    return target.address

@@ -110,6 +110,10 @@ class SliceCache:
         held = self._held.get(service)
         return views if held is None else (*views, held.view)
 
+    def target_count(self, service: ServiceKey) -> int:
+        """How many targets the slices of `service` have: what it costs to look at it."""
+        return sum([len(view.targets) for view in self._live.services.get(service, {}).values()])
+
     @property
     def services(self) -> Mapping[ServiceKey, Mapping[str, SliceView]]:
         """Every Service with at least one slice, and its views by the slice's name; nothing that is held."""
@@ -170,9 +174,10 @@ class SliceCache:
         if known is not None and known == (where, view):
             where, view = known  # the same objects, which are not kept twice
         else:
-            relist.suspects.update(
-                service for service in (where, known and known[0]) if isinstance(service, ServiceKey)
-            )
+            if known is not None:
+                relist.suspects.add(known[0])
+            if isinstance(where, ServiceKey):
+                relist.suspects.add(where)
         relist.missing.discard(name)
         relist.generation.put(name, where, view)
 

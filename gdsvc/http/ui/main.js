@@ -39,6 +39,7 @@ class Page {
   #streams;
   #plots;
   #state = "connecting";
+  #ranked = 0; // leases that were known when the table was sorted by them
   #held = false; // by the button: nothing moves until it is pressed again
   #events = 0; // since the last tick
   #tickedAt = now();
@@ -183,7 +184,9 @@ class Page {
   #drawCounts() {
     const [shown, all] = [this.#view.rows.length, this.#pools.records.size];
     setText(part("pools-count"), NUMBERS.format(all));
-    setText(part("shown"), this.#view.filtered ? `${NUMBERS.format(shown)} of ${NUMBERS.format(all)} match` : "");
+    const said = this.#view.filtered ? [`${NUMBERS.format(shown)} of ${NUMBERS.format(all)} match`] : [];
+    if (this.#view.column === "lease") said.push(`sorted by the ${counted(this.#ranked, "lease")} known then`);
+    setText(part("shown"), said.join("; "));
     const none = this.#lists.pools.complete === null ? "Not listed yet." : "No pool is listed.";
     setText(part("pools-note"), shown ? "" : all ? "No pool matches the filter." : none);
   }
@@ -200,13 +203,16 @@ class Page {
     this.#view.sortBy(column);
     this.#table.restart();
     this.#showSort();
+    this.#drawCounts();
   }
 
-  /** Leases run all the time: their order is the one of the moment at which it was asked for. */
+  /** Leases run all the time: their order is the one of the moment at which it was asked for, of those known then. */
   #rankLeases() {
+    this.#ranked = 0;
     for (const record of this.#pools.records.values()) {
       const left = (record.lease?.endsAt ?? 0) - now();
       record.sorting.lease = left > 0 ? left : "";
+      this.#ranked += Number(left > 0);
     }
   }
 

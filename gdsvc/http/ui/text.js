@@ -5,14 +5,18 @@ const NUMBERS = new Intl.NumberFormat("en");
 const CLOCK = new Intl.DateTimeFormat("en-GB", { hour: "2-digit", minute: "2-digit", second: "2-digit" });
 const DAY = new Intl.DateTimeFormat("en-GB", { day: "numeric", month: "short" });
 
-// Controls, direction controls and characters without width: they make one name look like another.
-const UNSEEN = /[\u0000-\u001f\u007f-\u009f\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]/g;
+// Controls, direction controls, fillers and characters without width: they make one name look like another.
+const UNSEEN = new RegExp(
+  String.raw`[\u0000-\u001f\u007f-\u009f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202e` +
+    String.raw`\u2060-\u2069\u2800\u3164\ufe00-\ufe0f\ufeff\uffa0\u{e0000}-\u{e0fff}]`,
+  "gu",
+);
 
 /** The text of `value`, at most `limit` characters, with unseen characters spelled out. */
 function plain(value, limit = 300) {
   const text = String(value);
   const kept = text.length > limit ? text.slice(0, limit) + "…" : text;
-  return kept.replace(UNSEEN, (it) => `⟨U+${it.charCodeAt(0).toString(16).toUpperCase().padStart(4, "0")}⟩`);
+  return kept.replace(UNSEEN, (it) => `⟨U+${it.codePointAt(0).toString(16).toUpperCase().padStart(4, "0")}⟩`);
 }
 
 /** An element with attributes and children; strings among the children become text. */

@@ -43,12 +43,17 @@ function newestFirst(history) {
   return [...history].reverse().sort((a, b) => Date.parse(b.at) - Date.parse(a.at));
 }
 
+/** A value as text; beyond 2^53 a browser has rounded an integer on reading it, and says so. */
+function valueText(value) {
+  if (typeof value === "object") return JSON.stringify(value);
+  return Number.isInteger(value) && !Number.isSafeInteger(value) ? `about ${value}` : value;
+}
+
 /** The facts of a listing as pairs of a name and a list of texts or elements. */
 function factsOf(item) {
   const { key, id, model, location, frontends, capacity, capabilities, relay_identities: relays, ...others } = item;
   const pairs = (object) => Object.entries(object ?? {}).filter(([, value]) => value !== null);
-  const written = ([name, value]) =>
-    `${plain(name, 60)}: ${plain(typeof value === "object" ? JSON.stringify(value) : value)}`;
+  const written = ([name, value]) => `${plain(name, 60)}: ${plain(valueText(value))}`;
   return [
     ["Model", model == null ? [] : [plain(model, 1000)]],
     ["Location", pairs(location).map(written)],

@@ -412,6 +412,18 @@ async def test_what_was_not_taken_out_is_told(status: int, reason: str | None) -
     assert said is None if reason is None else said is not None and reason in said
 
 
+@pytest.mark.parametrize("status", [404, 405, 200])
+async def test_what_only_a_proxy_has_answered_was_not_taken_out(status: int) -> None:
+    async def script(request: Asked, caller: Caller) -> None:
+        await (unrouted(status) if request.method == "DELETE" else grant)(request, caller)
+
+    states = States()
+    async with ScriptedServer(script) as server, Heartbeat(options(server), POOL, on_state=states, deregister=True):
+        await states.until(REGISTERED)
+    assert states.told[-1].status is STOPPED
+    assert f"answered {status}" in (states.told[-1].reason or "")
+
+
 async def test_leaving_while_nobody_answers_does_not_hang() -> None:
     states = States()
     async with (

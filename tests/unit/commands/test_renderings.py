@@ -58,6 +58,14 @@ def test_yaml_reads_back_as_the_same_document(document: Any) -> None:
     assert all(character.isprintable() or character == "\n" for character in text)
 
 
+@pytest.mark.parametrize("encoding", ["utf-8", "latin-1", "ascii"])
+def test_yaml_reads_back_the_same_whatever_the_encoding_of_the_output_lacks(encoding: str) -> None:
+    stream = io.BytesIO()
+    body = '{"模型":"東京 é"}'.encode()
+    write_document(Screen(stream, encoding), Form.YAML, body)
+    assert yaml.safe_load(stream.getvalue().decode(encoding)) == json.loads(body)
+
+
 def test_yaml_keeps_the_order_of_members_and_the_letters_of_every_script() -> None:
     assert yaml_text('{"b":"模型","a":[],"no":"no"}'.encode()) == "b: 模型\na: []\n'no': 'no'\n"
 

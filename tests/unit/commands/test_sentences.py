@@ -53,6 +53,11 @@ def test_a_pool_that_left_is_explained_by_its_history() -> None:
     ]
 
 
+def test_the_relays_of_a_pool_that_is_gone_are_not_said_to_agree() -> None:
+    explanation = Explanation(KEY, listed=False, reason="not listed", registrations=Registrations(24, "10.0.0.7", 0))
+    assert "24 registrations of it were heard, the last from 10.0.0.7." in explained(explanation, NOW).splitlines()
+
+
 def test_the_least_that_a_service_may_say_is_enough() -> None:
     assert explained(Explanation(KEY, listed=False, reason="unknown."), NOW).splitlines() == [
         "ohio/dynamo/mocker-1: unknown.",

@@ -80,6 +80,15 @@ def test_a_terminal_table_never_exceeds_the_terminal(width: int) -> None:
     assert "".join("".join(lines).split()).count("m") >= 150
 
 
+@pytest.mark.parametrize("width", [40, 80, 100, 200])
+def test_long_names_and_regions_crowd_no_column_out(width: int) -> None:
+    long = Pool(Key("ohio", "dynamo", "d" * 200), Location("r" * 200), "m" * 30, ("http://10.0.0.7:8000",))
+    lines = STYLE.sub("", styled(fitting(pool_table([long]), width), width)).splitlines()
+    assert max(map(len, lines)) <= width
+    column = lines[0].index("FRO")
+    assert "".join(line[column : column + 20].strip() for line in lines).endswith("http://10.0.0.7:8000")
+
+
 def test_a_narrow_terminal_goes_without_the_numbers_rather_than_fold() -> None:
     table = pool_table([MOCKER, FULL])
     natural = max(map(len, plain(table).splitlines()))
@@ -93,7 +102,7 @@ def test_a_narrow_terminal_goes_without_the_numbers_rather_than_fold() -> None:
 HOSTILE = "\x1b]0;owned\x07[bold red]x[/bold red] :bomb: \u202e\n\r\x9b2J"
 
 
-@pytest.mark.parametrize("width", [None, 300])
+@pytest.mark.parametrize("width", [None, 800])
 def test_hostile_texts_are_shown_harmlessly(width: int | None) -> None:
     pool = Pool(Key(HOSTILE, HOSTILE, HOSTILE), Location(HOSTILE), HOSTILE, (HOSTILE,), None, (HOSTILE,))
     text = STYLE.sub("", layout(pool_table([pool]), width))

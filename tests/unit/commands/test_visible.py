@@ -21,6 +21,15 @@ def test_what_a_terminal_obeys_or_hides_becomes_an_escape(text: str) -> None:
     assert visible(text) != text
 
 
+@pytest.mark.parametrize("filler", "\u034f\u115f\u2800\u3164\ufe0f\uffa0\U000e0100\U000e0041")
+def test_two_names_that_look_the_same_are_shown_apart(filler: str) -> None:
+    lookalike = f"mocker-1{filler}"
+    assert visible(lookalike) == "mocker-1" + filler.encode("unicode_escape").decode()
+    assert key_text("s", "n", lookalike).isascii()
+    assert read_key(key_text("s", "n", lookalike)) == PoolKey("s", "n", lookalike)
+    assert json_text(json.dumps(lookalike, ensure_ascii=False).encode()).isascii()
+
+
 @pytest.mark.parametrize("text", ["plain", "[bold]markup[/]", "Größe", "模型", "a b", "\\x1b", "🙂", ""])
 def test_a_printable_text_stays_as_it_is(text: str) -> None:
     assert visible(text) == text

@@ -201,7 +201,7 @@ def test_nothing_is_loaded_from_elsewhere(elements: Elements) -> None:
     requests = re.findall(r"(?:fetch|new EventSource)\(([^,;)]+)", elements.inline["script"])
     assert sorted(requests) == [
         '"metrics"',
-        "`pools/${names.map(encodeURIComponent",
+        "`pools/${namesOf(key",
         "this.#paths.list",
         "this.#paths.watch + since",
     ]

@@ -9,7 +9,7 @@ from gdsvc.backends.kubernetes.view import LATE_SECS, STEP_LEASES, LeaseView
 from gdsvc.backends.shared.sightings import Renewal
 from gdsvc.backends.shared.store import Registration, Shown
 from gdsvc.kube import objects
-from gdsvc.kube.objects import LeaseSpec, ObjectMeta
+from gdsvc.kube.objects import LeaseMeta, LeaseSpec
 from gdsvc.model import PoolKey, PoolRegistration
 
 
@@ -66,7 +66,7 @@ def lease(name: str = "p", renewed: str = "t1", *, version: int = 1, uid: str = 
     registration = PoolRegistration(PoolKey("s", "n", name), model=str(version))
     annotations = {leases.REGISTRATION: model.encode_listing(registration).decode(), leases.VERSION: f"{version}.aa"}
     labels = {leases.MEMBER_LABEL: "pool"}
-    metadata = ObjectMeta(model.pool_id(registration.key), uid=uid, labels=labels, annotations=annotations)
+    metadata = LeaseMeta(model.pool_id(registration.key), uid=uid, labels=labels, annotations=annotations)
     return objects.Lease(metadata, LeaseSpec(15, renewed))
 
 

@@ -9,9 +9,10 @@ from gdsvc import model
 from gdsvc.backends.indexed import IndexedDirectory
 from gdsvc.backends.mcs.directory import JoinedRegistrar, McsPoolDirectory, McsReplicaDirectory, NoRegistrar
 from gdsvc.backends.mcs.imported import STEP_SERVICES, ImportedSlices
-from gdsvc.backends.mcs.naming import Mode
+from gdsvc.backends.mcs.naming import Mode, ServiceKey
 from gdsvc.backends.mcs.pools import PoolServices
 from gdsvc.backends.mcs.replicas import RouterService
+from gdsvc.backends.mcs.slices import Services
 from gdsvc.backends.memory import MemoryPoolStore
 from gdsvc.errors import NotOffered, Unavailable
 from gdsvc.kube.objects import EndpointSlice
@@ -265,6 +266,84 @@ async def test_an_empty_list_is_a_resync_without_members() -> None:
     first = await anext(watch)
     assert isinstance(first, Resync)
     assert not tuple(first.snapshot.items)
+    place = stand.pools.changes.published
+    stand.relist()
+    assert events_since(stand.pools, place) == ["resync"]
+
+
+async def test_a_view_without_members_of_a_list_that_has_others_is_told_once_and_not_at_every_relist() -> None:
+    """A cluster imports Services, none of them a pool's or the router's: a relist that changes nothing is quiet."""
+    stand = Stand(join=False)
+    other = holding("other", "10.0.0.9", service="database")
+    stand.relist(other)
+    assert events_since(stand.pools, 0)[0] == "resync"
+    places = stand.pools.changes.published, stand.routers.changes.published
+    stand.relist(other)
+    stand.relist(other, holding("new", "10.0.0.8", service="cache"))
+    assert (stand.pools.changes.published, stand.routers.changes.published) == places
+    stand.slices.apply(relays("10.0.0.1"))
+    stand.slices.delete(relays())
+    stand.relist(other)
+    assert events_since(stand.pools, places[0]) == ["+llm", "-llm", "resync"]
+    assert stand.routers.changes.published == places[1]
+
+
+class Stumbling:
+    """A reader that raises at what holds `at`, so often."""
+
+    def __init__(self, at: ServiceKey, times: int) -> None:
+        self.at = at
+        self.times = times
+
+    def services_changed(self, services: Services, cause: str) -> None:
+        if self.at in services and self.times:
+            self.times -= 1
+            raise LookupError(cause)
+
+    def listed_anew(self, *, empty: bool) -> None:
+        pass
+
+    def trust_changed(self) -> None:
+        pass
+
+
+def stand_behind(stumbling: Stumbling) -> Stand:
+    """A stand whose directories are told after `stumbling`."""
+    stand = Stand(join=False)
+    slices = stand.slices = ImportedSlices(Mode.MCS, STARTED_AT, lambda: stand.time, lambda: stand.time, 0.0)
+    slices.add(stumbling)
+    stand.pools = McsPoolDirectory(slices, PoolServices())
+    return stand
+
+
+@pytest.mark.parametrize("number", [0, STEP_SERVICES + 3])
+async def test_a_list_whose_telling_a_reader_interrupts_is_told_whole_later(number: int) -> None:
+    """In the first step, which the reflector hears of, and in a later one, which the Pulse does."""
+    stand = stand_behind(Stumbling(ServiceKey("east", "relay", f"p{number:04}-pool-relay"), 2))
+    names = [f"p{n:04}" for n in range(2 * STEP_SERVICES)]
+    failures = 0
+    try:
+        stand.relist(*(relays("10.0.0.1", pool=name) for name in names), steps=False)
+    except LookupError:
+        failures += 1
+    while not stand.slices.synced:
+        assert not stand.slices.exact
+        try:
+            stand.slices.advance()
+        except LookupError:
+            failures += 1
+    assert failures == 2
+    assert await stand.names() == names
+
+
+async def test_an_event_that_a_reader_raises_at_is_told_by_the_next_step() -> None:
+    stand = stand_behind(Stumbling(ServiceKey("east", "relay", "llm-pool-relay"), 1))
+    stand.relist()
+    with pytest.raises(LookupError):
+        stand.slices.apply(relays("10.0.0.1"))
+    assert await stand.names() == []
+    stand.pass_time(0.25)
+    assert await stand.names() == ["llm"]
 
 
 # -------------------------------------------------------------------------------------------------- completeness
@@ -444,6 +523,23 @@ async def test_a_pool_that_left_is_explained_by_what_took_it_and_a_stranger_is_u
         "not listed since 1970-01-01T00:00:00.000Z: no PoolRelay is Ready any more"
     )
     assert stand.pools.explain(PoolKey("east", "relay", "stranger")) is None
+
+
+async def test_a_registration_that_ends_later_is_not_why_a_pool_left_nor_why_it_was_never_listed() -> None:
+    stand = Stand()
+    stand.relist(relays("10.0.0.1"))
+    await stand.beat()
+    await stand.beat("stranger")
+    stand.pass_time(1)
+    stand.slices.delete(relays())
+    stand.pass_time(LEASE_SECS)
+    assert stand.explained().history[-1].event == "expired"
+    assert stand.explained().reason.startswith(
+        "not listed since 1970-01-01T00:00:01.000Z: no PoolRelay is Ready any more"
+    )
+    assert stand.explained(PoolKey("east", "relay", "stranger")).reason == (
+        "not listed: its registration has ended, and no imported slice has a Ready PoolRelay"
+    )
 
 
 # ------------------------------------------------------------------------------------------------------- routers

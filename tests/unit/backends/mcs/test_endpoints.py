@@ -7,7 +7,7 @@ import pytest
 
 from gdsvc.backends.mcs import endpoints
 from gdsvc.backends.mcs.endpoints import Port, SliceView, Target, view_of
-from gdsvc.kube.objects import Conditions, EndpointSlice
+from gdsvc.kube.objects import EndpointSlice
 from gdsvc.model import base_url_fault
 from tests.unit.backends.mcs.slice_objects import MANAGED_BY, endpoint, holding, made
 
@@ -16,7 +16,7 @@ READY = {(True, False), (True, None), (None, False), (None, None)}  # of ready a
 
 
 def tcp(*ports: tuple[str, int]) -> SliceView:
-    return SliceView("s", (Target(("10.0.0.1",), True),), tuple(Port(*port) for port in ports))
+    return SliceView("s", (Target("10.0.0.1", True),), tuple(Port(*port) for port in ports))
 
 
 # ------------------------------------------------------------------------------------------------ readiness
@@ -28,7 +28,6 @@ def test_readiness_is_ready_and_not_terminating_and_absence_is_no_obstacle(
 ) -> None:
     given = made(endpoints=[endpoint("10.0.0.1", ready=ready, serving=serving, terminating=terminating)])
     assert [target.ready for target in view_of(given).targets] == [(ready, terminating) in READY]
-    assert endpoints.is_ready(Conditions(ready, serving, terminating)) is ((ready, terminating) in READY)
 
 
 @pytest.mark.parametrize("conditions", [{"conditions": None}, {"conditions": {}}, {}, {"conditions": {"ready": None}}])
@@ -99,20 +98,21 @@ def test_every_address_is_an_identity_and_a_mapped_one_is_listed_once() -> None:
 
 def test_an_endpoint_without_an_address_that_can_be_read_is_none() -> None:
     given = made(endpoints=[endpoint("nonsense"), endpoint(), {"addresses": None}, endpoint("x", "10.0.0.1")])
-    assert view_of(given).targets == (Target(("10.0.0.1",), True),)
+    assert view_of(given).targets == (Target("10.0.0.1", True),)
 
 
-def test_only_pods_are_remembered_as_pods() -> None:
+def test_only_pods_are_remembered_and_with_a_namespace_only_where_it_is_another() -> None:
     references = [
         {"kind": "Pod", "name": "p", "namespace": "elsewhere"},
         {"kind": "Pod", "name": "p"},
+        {"kind": "Pod", "name": "p", "namespace": "relay"},
         {"kind": "Service", "name": "p"},
         {"kind": "Pod", "name": ""},
         {"name": "p"},
         None,
     ]
     given = made(endpoints=[{"addresses": ["10.0.0.1"], "targetRef": reference} for reference in references])
-    assert [target.pod for target in view_of(given).targets] == ["elsewhere/p", "relay/p", None, None, None, None]
+    assert [target.pod for target in view_of(given).targets] == ["elsewhere/p", "p", "p", None, None, None, None]
 
 
 # ------------------------------------------------------------------------------------------- ports and URLs

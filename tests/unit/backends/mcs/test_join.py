@@ -183,7 +183,7 @@ def test_the_reason_tells_the_two_sides_apart() -> None:
         "location",
         "listed: imported slices have 1 Ready PoolRelay address; its registration has lapsed, but what it said holds "
         "while they do",
-        "listed: imported slices have 2 Ready PoolRelay addresses; nothing has registered it",
+        "listed: imported slices have 2 Ready PoolRelay addresses; no registration of it holds",
     ]
 
 
