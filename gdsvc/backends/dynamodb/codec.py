@@ -10,7 +10,7 @@ from typing import Any, Final, TypeAlias
 
 from msgspec import Struct
 
-from gdsvc.backends.dynamodb.keys import LAYOUT_KEY, Kind, Part, name_in, shard_of, sort_key_of
+from gdsvc.backends.dynamodb.keys import LAYOUT_KEY, Kind, Part, name_in, name_of, shard_of, sort_key_of, text_of
 from gdsvc.backends.shared.sightings import Renewal
 from gdsvc.backends.shared.store import Registration
 
@@ -51,7 +51,7 @@ class Place(Struct, frozen=True):
 
     def _named(self, part: Part, kind: Kind, name: bytes, unix_now: float) -> Item:
         item: Item = {**self.key(part, kind, name), TTL_ATTRIBUTE: {"N": str(kept_until(unix_now))}}
-        return item if name_in(item["sk"]["S"]) == (kind, name) else item | {"n": {"B": name}}
+        return item if name_in(item["sk"]["S"]) == (kind, name) else item | {"n": {"S": text_of(name)}}
 
 
 class Found(Struct, frozen=True):
@@ -83,14 +83,14 @@ def found_in(item: Mapping[str, Any]) -> Found | None:
         whose = name_in(item["sk"]["S"])
         if whose is None:
             return None
-        name = whose[1] or bytes(item["n"]["B"])
+        name = whose[1] or name_of(item["n"]["S"])
         text = item["r"]["S"]
         lease_secs, version = float(item["l"]["N"]), int(item["v"]["N"])
         if not 0 < lease_secs <= LONGEST_LEASE_SECS or version < 1:
             return None
         renewed_at = int(text.partition("-")[0], 16) / 1000
         return Found(whose[0], name, Renewal(text, renewed_at, lease_secs, version, "g" in item))
-    except (KeyError, TypeError, ValueError, OverflowError):
+    except (KeyError, TypeError, ValueError, OverflowError, AttributeError):
         return None
 
 

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from gdsvc import logs
 
+EXPIRY: Final = "_expiry_time"  # of the client's credentials that end by a date; it has no public name
 LONGEST_WAIT_SECS: Final = 60.0  # files are read again that often; whoever renews early asks the client's own rule
 SHORTEST_WAIT_SECS: Final = 5.0
 
@@ -58,7 +59,7 @@ class HeldCredentials:
 
     def remaining_secs(self, unix_now: float) -> float | None:
         """How long they are good for; None where nothing is known of an end, as of those in a file."""
-        ends_at: object = vars(self._fetched).get("_expiry_time")  # it has no public name
+        ends_at: object = getattr(self._fetched, EXPIRY, None)
         return ends_at.timestamp() - unix_now if isinstance(ends_at, datetime) else None
 
 

@@ -41,9 +41,19 @@ def shards(count: int) -> list[str]:
     return [f"s{number}" for number in range(count)]
 
 
+def text_of(name: bytes) -> str:
+    """The names with slashes between them, escaped as in a URL."""
+    return "/".join(quote_from_bytes(word, safe=_PLAIN) for word in name.split(b"\0"))
+
+
+def name_of(text: str) -> bytes:
+    """The name that `text` was made of."""
+    return b"\0".join(unquote_to_bytes(word) for word in text.split("/"))
+
+
 def sort_key_of(part: Part, kind: Kind, name: bytes) -> str:
     """Readable where it fits; else a digest, beside which the item must say the name."""
-    text = "/".join(quote_from_bytes(word, safe=_PLAIN) for word in name.split(b"\0"))
+    text = text_of(name)
     if len(text) + 3 > SORT_KEY_BYTES:
         text = "~" + blake3(name).hexdigest()  # no name begins so: there is a slash behind it, or it is escaped
     return f"{part.value}{kind.value}/{text}"
@@ -56,7 +66,7 @@ def name_in(sort_key: str) -> tuple[Kind, bytes] | None:
         return None
     if text.startswith("~"):
         return Kind(head[1]), b""
-    return Kind(head[1]), b"\0".join(unquote_to_bytes(word) for word in text.split("/"))
+    return Kind(head[1]), name_of(text)
 
 
 _PARTS = frozenset(part.value for part in Part)

@@ -15,7 +15,7 @@ from gdsvc import logs
 from gdsvc.backends.dynamodb import codec
 from gdsvc.backends.dynamodb.codec import Found, Item, Key, Place
 from gdsvc.backends.dynamodb.engine import DynamoEngine, Writer
-from gdsvc.backends.dynamodb.keys import Kind, Part, name_in, shards
+from gdsvc.backends.dynamodb.keys import Kind, Part, name_in, name_of, shards
 from gdsvc.backends.dynamodb.patience import Failed, patiently
 from gdsvc.backends.dynamodb.table import GETS, Page
 from gdsvc.backends.shared.store import Registration, SharedStore, Shown
@@ -182,7 +182,7 @@ class Reader:
             for item in await self._all_of(keys[start : start + GETS]):
                 whose, read = name_in(item["sk"]["S"]), codec.registration_in(item)
                 if whose is not None and read is not None:
-                    whose = (whose[0], whose[1] or bytes(item["n"]["B"]))
+                    whose = (whose[0], whose[1] or name_of(item["n"]["S"]))
                     registrations[whose], until = read
                     self._engines[whose[0]].kept(whose[1], until)
         return registrations

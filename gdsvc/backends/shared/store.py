@@ -175,19 +175,20 @@ class SharedStore(LeasedStore[Item, Key, Payload]):
 
     def lacks(self, name: bytes, renewal: Renewal) -> bool:
         """Whether the registration is needed to show what `renewal` says."""
-        match self._sightings.news(name, renewal, self._unix_now()):
-            case News.VERSION:
-                return name in self._index
-            case News.RENEWED:
-                return renewal.version > self._sightings.version(name) or name not in self._index
-            case _:
-                return False
+        return self._lacks(name, renewal, self._sightings.news(name, renewal, self._unix_now()))
+
+    def _lacks(self, name: bytes, renewal: Renewal, news: News) -> bool:
+        if news is News.RENEWED:
+            return name not in self._index or renewal.version > self._sightings.version(name)
+        return news is News.VERSION and name in self._index
 
     def show(self, name: bytes, renewal: Renewal, registration: Registration | None = None) -> Shown:
         """Shows what was found of `name`; where it `lacks` the registration, with that, or else nothing is shown."""
         news = self._sightings.news(name, renewal, self._unix_now())
-        lacking = self.lacks(name, renewal)
-        if news is News.NOTHING or self._is_fixed(name) or (lacking and registration is None):
+        if news is News.NOTHING:  # so it is with most of them
+            return Shown.NOTHING
+        lacking = self._lacks(name, renewal, news)
+        if self._is_fixed(name) or (lacking and registration is None):
             return Shown.NOTHING
         payload = self._payload_of(name, registration) if lacking and registration is not None else None
         if lacking and payload is None:

@@ -1,11 +1,14 @@
 """Credentials that are renewed before anybody waits for them."""
 
+import re
+import sys
 from datetime import UTC, datetime
 from typing import NamedTuple
 
 import pytest
 
 from gdsvc.backends.dynamodb.credentials import LONGEST_WAIT_SECS, SHORTEST_WAIT_SECS, KeptFresh
+from gdsvc.backends.dynamodb.table import NotInstalled, opened
 
 NOW = 1_800_000_000.0
 
@@ -106,3 +109,10 @@ async def test_where_there_are_none_there_is_nothing_to_renew() -> None:
     fresh = KeptFresh(Chain())
     assert await fresh.load_credentials() is None
     await fresh.renew()
+
+
+async def test_where_the_extra_is_not_installed_it_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "aiobotocore.session", None)
+    with pytest.raises(NotInstalled, match=re.escape("pip install 'gdsvc[dynamodb]'")):
+        async with opened("pools", "us-east-1", None):
+            pass
