@@ -17,6 +17,7 @@ SPREAD: Final = 0.2  # of the interval, by which a beat comes early at most: a f
 LEAST_RETRY_SECS: Final = 0.2  # after a first failure
 REFUSED_SECS: Final = 60.0  # between tries while the service refuses and no lease holds: somebody has to act first
 LEAST_BUDGET_SECS: Final = 1.0  # for one attempt, however little is left of the lease
+LATE: Final = "no heartbeat was sent in time"
 ASSUMED: Final = Lease(5, 15)  # until the service has granted one: its defaults
 
 
@@ -107,9 +108,9 @@ class Schedule:
         return self._lease_ends_at if self.state.status is HeartbeatStatus.RETRYING else None
 
     def passed(self, now: float) -> None:
-        """Time has passed."""
-        if self.state.status is HeartbeatStatus.RETRYING:
-            self._set(self._unlisted_or(HeartbeatStatus.RETRYING, now), self.state.reason)
+        """Time has passed; a lease may have ended without an attempt, where whoever embeds us held the loop up."""
+        if self.state.status in (HeartbeatStatus.REGISTERED, HeartbeatStatus.RETRYING) and now >= self._lease_ends_at:
+            self._set(HeartbeatStatus.LAPSED, self.state.reason or LATE)
 
     def stopped(self, reason: str | None = None) -> None:
         """No more attempts; `reason` is why taking the member out did not succeed, where that was tried."""

@@ -14,6 +14,7 @@ from gdsvc.commands.registration_file import read_registration
 from gdsvc.commands.renderings import Form
 from gdsvc.commands.screen import ReaderLeft, Screen
 from gdsvc.commands.service import options_of, usage
+from gdsvc.commands.threads import ThreadsLeftBehind
 from gdsvc.commands.watching import watch
 
 Asking = ListPools | ListRouters | Deregister | Why
@@ -31,7 +32,7 @@ def carry_out(order: Order, screen: Screen) -> int:
             case Watch() as command:
                 return _go_on(_watch(options, command, form, screen), screen)
             case command:
-                ending = asyncio.run(run_until_told(_ask(options, command, form, screen), held_up=screen.is_writing))
+                ending = _run(run_until_told(_ask(options, command, form, screen), held_up=screen.is_writing))
                 return DONE if ending is Ending.DONE else INTERRUPTED
     except InvalidOptions as fault:  # of the TLS files, which are read late
         raise usage(fault) from None
@@ -39,9 +40,15 @@ def carry_out(order: Order, screen: Screen) -> int:
 
 def _go_on(work: Coroutine[None, None, None], screen: Screen) -> int:
     """Work that has no end of its own: to be told to end is how it is done."""
-    if asyncio.run(run_until_told(work, screen.pipe(), screen.is_writing)) is Ending.READER_LEFT:
+    if _run(run_until_told(work, screen.pipe(), screen.is_writing)) is Ending.READER_LEFT:
         raise ReaderLeft
     return DONE
+
+
+def _run(work: Coroutine[None, None, Ending]) -> Ending:
+    with asyncio.Runner() as runner:
+        runner.get_loop().set_default_executor(ThreadsLeftBehind())
+        return runner.run(work)
 
 
 async def _watch(options: Options, command: Watch, form: Form, screen: Screen) -> None:

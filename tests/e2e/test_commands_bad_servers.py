@@ -5,13 +5,15 @@ Real servers on real sockets. Most commands run in the process of the tests.
 
 import re
 import ssl
+import subprocess
+import sys
 import time
 from pathlib import Path
 
 import pytest
 
 from tests.e2e.bad_servers import Scripted, http
-from tests.e2e.people import Ended, Gdsvc, at_once, in_this_process
+from tests.e2e.people import PATIENCE, Ended, Gdsvc, at_once, environment, in_this_process
 from tests.e2e.process import Serve
 from tests.e2e.test_tls import Files as TlsFiles
 from tests.e2e.test_tls import client_context, files, tls_flags  # noqa: F401 - files is a fixture
@@ -97,6 +99,27 @@ def test_https_to_a_plain_port_is_one_line_and_exit_code_3(gdsvc: Gdsvc, serve: 
 
 def test_an_unknown_host_is_one_line_and_exit_code_3(gdsvc: Gdsvc) -> None:
     check(gdsvc("pools", "--url", "http://nowhere.invalid:8080"), 3, "nowhere.invalid")
+
+
+NAMES_WITHOUT_ANSWER = """\
+import socket, sys, threading
+socket.getaddrinfo = lambda *_, **__: threading.Event().wait()
+from gdsvc.main import main
+sys.exit(main())
+"""
+
+
+def test_a_resolver_that_never_answers_holds_no_command_up() -> None:
+    command = ("pools", "--url", "http://some.example:8080", "--timeout-secs", "0.5")
+    done = subprocess.run(
+        [sys.executable, "-c", NAMES_WITHOUT_ANSWER, *command],
+        env=environment(),
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        check=False,
+    )
+    check(Ended(done.returncode, done.stdout, done.stderr), 3, "some.example", "no answer in time")
 
 
 @pytest.mark.parametrize(

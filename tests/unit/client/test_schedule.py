@@ -127,6 +127,17 @@ def test_a_failure_that_never_ends_is_told_as_what_it_is() -> None:
     assert (beat.state.status, beat.state.reason) == (HeartbeatStatus.REGISTERED, None)
 
 
+def test_a_lease_that_ended_before_the_next_beat_could_be_sent_is_told() -> None:
+    beat = granted()
+    beat.passed(114.999)
+    assert (beat.state.status, beat.state.reason) == (HeartbeatStatus.REGISTERED, None)
+    beat.passed(115.0)
+    assert (beat.state.status, beat.state.reason) == (HeartbeatStatus.LAPSED, "no heartbeat was sent in time")
+    beat.sent(115.0)
+    beat.granted(115.1, LEASE, URL)
+    assert (beat.state.status, beat.state.reason) == (HeartbeatStatus.REGISTERED, None)
+
+
 def test_failures_before_the_first_grant_lapse_nothing() -> None:
     beat = schedule()
     beat.failed(100.0, "down")
