@@ -2,7 +2,7 @@
 
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from itertools import cycle
 from typing import Any
@@ -17,6 +17,7 @@ from gdsvc.kube.client import Client
 from gdsvc.kube.credentials import Credentials
 from tests.cluster.api import Api, Document, Refused
 from tests.cluster.cluster import Cluster
+from tests.cluster.imported import standard
 from tests.cluster.programs import stopped, wait_until
 from tests.cluster.watching import is_complete, synced
 from tests.e2e.process import Serve, Service
@@ -36,12 +37,12 @@ def pool(name: str, model: str = "m") -> Document:
     return {"key": {"site_id": "s", "namespace": "n", "dgd_name": name}, "model": model}
 
 
-def models(service: Service) -> dict[str, str]:
+def models(service: Service) -> dict[str, str | None]:
     """The models of GET /pools by name."""
     return {item["key"]["dgd_name"]: item["model"] for item in service.get("/pools").json()["pools"]}
 
 
-def becomes(service: Service, expected: dict[str, str]) -> None:
+def becomes(service: Service, expected: Mapping[str, str | None]) -> None:
     wait_until(lambda: models(service) == expected, lambda: (models(service), expected, service.log))
 
 
@@ -184,6 +185,23 @@ def test_pools_that_beat_round_the_replicas_never_flap(serve: Serve, fraction: s
     assert [sorted(models(replica)) for replica in replicas] == [[*names, "zz-last"]] * 3
     unwritten = sum(replica.samples()["gdsvc_store_unwritten_total"] for replica in replicas)
     assert (unwritten > 50) == (fraction != "0")
+
+
+def test_registrations_in_leases_are_joined_with_slices_on_every_replica(cluster: Cluster, serve: Serve) -> None:
+    cluster.api.put(standard("s", "qwen-pool-relay", "10.0.0.1"))
+    joined = ("--pool-discovery", "mcs", *FLAGS[2:])
+    one, other = serve(*joined), serve(*joined)
+    synced(one)
+    synced(other)
+    assert models(other) == {"qwen": None}
+    registration = {"key": {"site_id": "east", "namespace": "relay", "dgd_name": "qwen"}, "model": "m"}
+    assert one.post("/pools", registration).status == 200
+    becomes(other, {"qwen": "m"})
+    with other.connect() as connection:
+        assert connection.request("DELETE", "/pools/east/relay/qwen").status == 204
+    becomes(one, {"qwen": None})
+    cluster.api.delete(standard("s", "qwen-pool-relay"))
+    becomes(one, {})
 
 
 # ------------------------------------------------------------------------------------------------------------ outages

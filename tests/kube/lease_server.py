@@ -117,7 +117,7 @@ class LeaseServer(ApiServer):
         self.take(document)
 
     def writes(self) -> list[str]:
-        """The writes that were asked for, as METHOD status-independent words, in order."""
+        """The methods of the writes that were asked for, in order."""
         return [request.method for request in self.requests if request.method != "GET"]
 
 

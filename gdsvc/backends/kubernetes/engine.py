@@ -15,7 +15,9 @@ from gdsvc.errors import Unavailable
 
 
 class LeaseEngine:
-    """Before `writer` is set, every call raises Unavailable. `holder` is who the Leases say has renewed them."""
+    """Before `writer` is set and all Leases were seen, every call raises Unavailable: what is not known yet would look
+    like a change that another replica has made meanwhile. `holder` is who the Leases say has written them.
+    """
 
     def __init__(self, member: Member, view: LeaseView, holder: str, now: Callable[[], Moment]) -> None:
         self._member = member
@@ -63,8 +65,8 @@ class LeaseEngine:
         return await self._writer().put(wanted)
 
     def _writer(self) -> Writer:
-        if self.writer is None:
-            raise Unavailable("the API server that keeps the registrations is not connected yet", 1)
+        if self.writer is None or not self._view.synced:
+            raise Unavailable("the Leases that hold the registrations have not been read yet", 1)
         return self.writer
 
     def _lease_name(self, name: bytes) -> str:

@@ -69,6 +69,7 @@ class LeaseView:
         self._told: set[bytes] = set()
         self._read_until = NEVER
         self._waiting_since = now().monotonic
+        self._late = False
         self._unreadable: dict[str, str] = {}
         self.last_failure: Failed | None = None
         # All there can be from the start: scrapes, which run in a thread, so never meet a dictionary that grows.
@@ -190,7 +191,8 @@ class LeaseView:
             self._read_until = self.echoes.told_until
             for store in self._stores.values():
                 store.read(self._read_until.lease_time)
-        if self.lag_secs >= LATE_SECS:
+        self._say_whether_late()
+        if self._late:
             for store in self._stores.values():
                 store.unread()
         return 0.0 if self._telling else inf
@@ -291,6 +293,13 @@ class LeaseView:
         for member, store in self._stores.items():
             if sort_key is not None and (known is None or known.member is member):
                 store.gone(sort_key)
+
+    def _say_whether_late(self) -> None:
+        late = self.lag_secs >= LATE_SECS
+        if late != self._late:
+            self._late = late
+            say = log.warning if late else log.info
+            say("kubernetes.leases_not_seen" if late else "kubernetes.leases_seen", lag_secs=round(self.lag_secs, 1))
 
     def _say_unreadable(self, name: str, reason: str) -> None:
         if name not in self._unreadable and len(self._unreadable) < UNREADABLE_TOLD:

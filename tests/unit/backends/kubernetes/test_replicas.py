@@ -146,6 +146,8 @@ async def test_before_it_has_seen_all_a_replica_lists_nothing_and_is_not_ready()
         replica = LeaseReplica(api, [0.0])
         with pytest.raises(Unavailable):
             await replica.pools.list()
+        with pytest.raises(Unavailable):
+            await replica.pools.register(pool())
         assert replica.storage.not_ready() == "the Leases that hold the registrations have not been read yet"
         async with replica.running():
             assert replica.storage.not_ready() == ""
