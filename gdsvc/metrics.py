@@ -62,6 +62,16 @@ STORE_RENEWALS = Family(
 STORE_UNREADABLE = Family(
     "gauge", "gdsvc_store_unreadable", "Registrations that the last reading of the store found and could not read."
 )
+STORE_WRITES = Family("counter", "gdsvc_store_writes", "Requests to the API server that keeps registrations in Leases.")
+STORE_WRITES_REPEATED = Family(
+    "counter", "gdsvc_store_writes_repeated", "Those of them that had to be made again, since they failed."
+)
+STORE_UNWRITTEN = Family(
+    "counter", "gdsvc_store_unwritten", "Heartbeats that needed no write, by --kubernetes-renew-fraction."
+)
+STORE_LAG = Family(
+    "gauge", "gdsvc_store_lag_seconds", "Seconds since when something written to the store may not have been seen."
+)
 WATCHERS = Family("gauge", "gdsvc_watchers", "Watch streams that are open.")
 WATCH_EVENTS = Family("counter", "gdsvc_watch_events", "Changes written to watchers, each counted for each of them.")
 WATCH_EVENT_ENCODINGS = Family(

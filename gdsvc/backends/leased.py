@@ -95,9 +95,10 @@ class LeasedStore(IndexedDirectory[Item, Key], Generic[Item, Key, Payload]):
         return self._lease
 
     def _beat(self, key: bytes, body: bytes | None, source: str | None, now: float, *, fresh: bool) -> None:
-        self._index.beat(key, body, now, self._ttl, fresh, source)
-        if now + self._ttl < self._due_at:
-            self._due_at = now + self._ttl
+        ttl = self._ttl_of(key)
+        self._index.beat(key, body, now, ttl, fresh, source)
+        if now + ttl < self._due_at:
+            self._due_at = now + ttl
 
     def _end_leases(self, until: float) -> None:
         """Takes out those whose lease has ended, at most EXPIRY_SLICE of them."""

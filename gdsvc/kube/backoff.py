@@ -1,5 +1,5 @@
-"""Decides how long to wait after a failed turn: 0.8 s doubling to 30 s, with jitter; less where the server said what to
-do. What counts as progress, the caller decides: a socket that opened is none."""
+"""Decides how long to wait after a failed turn: 0.8 s doubling to 30 s unless told otherwise, with jitter; less where
+the server said what to do. What counts as progress, the caller decides: a socket that opened is none."""
 
 import random
 from collections.abc import Callable
@@ -15,14 +15,22 @@ class Backoff:
     not, so that a server that closes at once is never asked in a tight loop.
     """
 
-    def __init__(self, draw: Callable[[], float] = random.random) -> None:
+    def __init__(
+        self,
+        draw: Callable[[], float] = random.random,
+        *,
+        first_secs: float = FIRST_SECS,
+        longest_secs: float = LONGEST_SECS,
+    ) -> None:
         self._draw = draw
-        self._step_secs = FIRST_SECS
+        self._first_secs = first_secs
+        self._longest_secs = longest_secs
+        self._step_secs = first_secs
         self._was_prompt = False  # since the last progress
 
     def wait_secs(self) -> float:
         """How long to wait now; the next step is twice as long."""
-        step, self._step_secs = self._step_secs, min(2 * self._step_secs, LONGEST_SECS)
+        step, self._step_secs = self._step_secs, min(2 * self._step_secs, self._longest_secs)
         return step * (1 + self._draw()) / 2
 
     def prompt_secs(self) -> float:
@@ -33,13 +41,13 @@ class Backoff:
         if self._was_prompt:
             return self.wait_secs()
         self._was_prompt = True
-        return FIRST_SECS * (1 + self._draw()) / 2
+        return self._first_secs * (1 + self._draw()) / 2
 
     def told_secs(self, secs: float) -> float:
         """How long to wait where the server asks for `secs`: that, never less than the first step, and none taken."""
-        return max(secs, FIRST_SECS) + FIRST_SECS * self._draw()
+        return max(secs, self._first_secs) + self._first_secs * self._draw()
 
     def progressed(self) -> None:
         """The next wait is the first step's again."""
-        self._step_secs = FIRST_SECS
+        self._step_secs = self._first_secs
         self._was_prompt = False

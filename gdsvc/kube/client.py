@@ -1,13 +1,15 @@
-"""The only network code towards the API server: one GET at a time, its answer as it arrives.
+"""The only network code towards the API server: GETs whose answer is read as it arrives, and writes.
 
-Decides timeouts, bounds and how a failure is named; what an answer means is the watcher's matter. No secret is in an
+Decides timeouts, bounds and how a failure is named; what an answer means is its reader's matter. No secret is in an
 error: the texts here are our own, with the operating system's reason at most.
 """
 
+import asyncio
 import os
 import ssl
 from collections.abc import AsyncGenerator, AsyncIterator, Generator, Mapping
 from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
 from types import TracebackType
 from typing import Final, Literal, Protocol, Self
 from urllib.parse import urlencode
@@ -20,6 +22,7 @@ from gdsvc.errors import GdsvcError
 CONNECT_SECS: Final = 10.0
 READ_SECS: Final = 75.0  # above a watch's 50 s; with CONNECT_SECS below 90 s, within which a dead server must show
 MAX_REFUSAL_BYTES: Final = 1 << 16  # of the body that explains a refusal
+MAX_ANSWER_BYTES: Final = 4 << 20  # to a write: the object, which etcd holds up to 1.5 MiB of
 _TIMEOUT: Final = aiohttp.ClientTimeout(
     total=None, connect=CONNECT_SECS, sock_connect=CONNECT_SECS, sock_read=READ_SECS
 )
@@ -93,11 +96,25 @@ class Reply:
         return bytes(kept[:MAX_REFUSAL_BYTES])
 
 
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A whole answer, of whatever status; `retry_after_secs` is the server's wish."""
+
+    status: int
+    body: bytes
+    retry_after_secs: float | None
+
+
 class Client:
-    """`async with Client(credentials) as client:`, one to a reflector, since new certificates replace its session."""
+    """`async with Client(credentials) as client:`, one to a reflector or to a writer of many objects.
+
+    New certificates replace its session; what is in flight then fails, and may be asked again.
+    """
 
     def __init__(self, credentials: Credentials, *, read_secs: float = READ_SECS) -> None:
         self._credentials = credentials
+        self._renewing = asyncio.Lock()
+        self._renewals = 0
         self._timeout = aiohttp.ClientTimeout(connect=CONNECT_SECS, sock_connect=CONNECT_SECS, sock_read=read_secs)
         self._session: aiohttp.ClientSession | None = None
         self._files: tuple[str | None, ...] = ()  # that the session's TLS was made of
@@ -113,40 +130,84 @@ class Client:
     @asynccontextmanager
     async def get(self, path: str, query: Mapping[str, str]) -> AsyncGenerator[Reply, None]:
         """Asks once, follows no redirect. Raises Unreachable; what the block itself raises passes as it is."""
+        response = await self._ask("GET", path, query)
         try:
-            response = await self._ask(path, query)
-        except Unreachable as error:
-            if error.kind == "tls":
-                await self._drop_session()  # the files behind it may have been replaced
-            raise
-        try:
-            if response.status == 401:
-                await self._renew()
-            if response.status == 200 and response.content_type == "text/html":
-                raise Unreachable("unreadable", "the answer is HTML: something else listens there")
             yield Reply(response)
         finally:
             _leave(response)
 
-    async def _ask(self, path: str, query: Mapping[str, str]) -> aiohttp.ClientResponse:
-        headers = await self._headers()
+    async def send(self, method: str, path: str, body: bytes = b"", content_type: str = "application/json") -> Answer:
+        """Writes once and reads the answer to its end, so that the connection can serve the next write.
+
+        Raises Unreachable. What was sent may have been done all the same, so send only what may be done twice.
+        """
+        response = await self._ask(method, path, {}, body, content_type)
+        reply, body_read = Reply(response), bytearray()
+        try:
+            async for chunk in reply.chunks():
+                body_read += chunk
+                if len(body_read) > MAX_ANSWER_BYTES:
+                    raise Unreachable("unreadable", f"the answer is longer than {MAX_ANSWER_BYTES} bytes")
+        except BaseException:  # cancellation too: its connection is in the middle of an answer
+            _leave(response)
+            raise
+        return Answer(reply.status, bytes(body_read), reply.retry_after_secs)
+
+    async def _ask(
+        self, method: str, path: str, query: Mapping[str, str], body: bytes | None = None, content_type: str = ""
+    ) -> aiohttp.ClientResponse:
+        """The head of an answer that is the API server's. A 401 has renewed the credentials."""
+        renewals = self._renewals
+        headers = await self._headers() | ({} if body is None else {"Content-Type": content_type})
         session = await self._current_session()
+        try:
+            response = await self._exchange(session, method, path, query, headers, body)
+        except Unreachable as error:
+            if error.kind == "tls" and self._session is session:
+                await self._drop_session()  # the files behind it may have been replaced
+            raise
+        try:
+            if response.status == 401:
+                await self._renew(renewals)
+            if response.status == 200 and response.content_type == "text/html":
+                raise Unreachable("unreadable", "the answer is HTML: something else listens there")
+        except BaseException:
+            _leave(response)
+            raise
+        return response
+
+    async def _exchange(  # noqa: PLR0913, PLR0917 - the parts of a request
+        self,
+        session: aiohttp.ClientSession,
+        method: str,
+        path: str,
+        query: Mapping[str, str],
+        headers: Mapping[str, str],
+        body: bytes | None,
+    ) -> aiohttp.ClientResponse:
         settings = self._credentials.settings
         with _named():
             url = URL(settings.host.rstrip("/") + path + ("?" + urlencode(query) if query else ""), encoded=True)
-            return await session.get(
+            return await session.request(
+                method,
                 url,
+                data=body,
                 headers=headers,
                 allow_redirects=False,
                 proxy=settings.proxy,
                 server_hostname=settings.tls_server_name,
             )
 
-    async def _renew(self) -> None:
-        try:
-            await self._credentials.renew()
-        except GdsvcError as error:
-            raise Unreachable("credentials", str(error)) from None
+    async def _renew(self, renewals: int) -> None:
+        """Unless they were renewed since the request: many writes that are refused together renew once."""
+        async with self._renewing:
+            if self._renewals != renewals:
+                return
+            self._renewals += 1
+            try:
+                await self._credentials.renew()
+            except GdsvcError as error:
+                raise Unreachable("credentials", str(error)) from None
 
     async def _headers(self) -> dict[str, str]:
         try:
@@ -158,10 +219,13 @@ class Client:
     async def _current_session(self) -> aiohttp.ClientSession:
         settings = self._credentials.settings
         files = (settings.ssl_ca_cert, settings.cert_file, settings.key_file)
-        if self._session is None or files != self._files:
+        session = self._session
+        if session is None or files != self._files:
             await self._drop_session()
-            self._session, self._files = _session(settings, self._timeout), files
-        return self._session
+            if self._session is None:  # or another request has made it meanwhile
+                self._session, self._files = _session(settings, self._timeout), files
+            session = self._session
+        return session
 
     async def _drop_session(self) -> None:
         if self._session is not None:

@@ -68,6 +68,26 @@ class EndpointSlice(_Read, frozen=True):
     ports: tuple[Port, ...] | None = None
 
 
+class LeaseMeta(ObjectMeta, frozen=True):
+    """With what tells a Lease from one of the same name that was deleted."""
+
+    uid: str = ""
+
+
+class LeaseSpec(_Read, frozen=True):
+    """What a Lease says of its holder. `renew_time` is the holder's wall clock: compared for equality at most."""
+
+    lease_duration_seconds: int | None = None
+    renew_time: str | None = None
+
+
+class Lease(_Read, frozen=True):
+    """coordination.k8s.io/v1 Lease."""
+
+    metadata: LeaseMeta
+    spec: LeaseSpec | None = None
+
+
 class StatusCause(_Read, frozen=True):
     """One cause of a failure."""
 
@@ -118,12 +138,18 @@ class Bookmark(_Read, frozen=True):
 
 
 ENDPOINT_SLICE: Final = msgspec.json.Decoder(EndpointSlice)
+LEASE: Final = msgspec.json.Decoder(Lease)
 LIST_ENVELOPE: Final = msgspec.json.Decoder(ListEnvelope)
 WATCH_EVENT: Final = msgspec.json.Decoder(WatchEvent)
 BOOKMARK: Final = msgspec.json.Decoder(Bookmark)
 STATUS: Final = msgspec.json.Decoder(Status)
 
 ENDPOINT_SLICES_PATH: Final = "/apis/discovery.k8s.io/v1/endpointslices"  # of all namespaces
+
+
+def leases_path(namespace: str) -> str:
+    """Where the Leases of one namespace are."""
+    return f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases"
 
 
 def key_of(metadata: ObjectMeta) -> Key:

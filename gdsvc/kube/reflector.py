@@ -101,10 +101,15 @@ class RealTiming:
 
 @dataclass(frozen=True, slots=True)
 class Kind(Generic[T]):
-    """What is watched: the path of its list over all namespaces, and the decoder of one object."""
+    """What is watched: the path of its list, the decoder of one object, the label selector that the server applies."""
 
     path: str
     decoder: Decoder[T]
+    selector: str = ""
+
+    def query(self, asked: dict[str, str]) -> dict[str, str]:
+        """What is asked, of the objects that are selected."""
+        return asked | {"labelSelector": self.selector} if self.selector else asked
 
 
 @dataclass(slots=True)
@@ -220,7 +225,7 @@ class Reflector(Generic[T]):
     async def _exchange(self, ask: watcher.Ask) -> None:
         """One request, and its answer carried out."""
         try:
-            async with self._source.get(self._kind.path, ask.query) as reply:
+            async with self._source.get(self._kind.path, self._kind.query(ask.query)) as reply:
                 await self._answer(ask, reply)
         except Unreachable as error:
             self._carry_out(self._watcher.broke(error.kind, str(error)))

@@ -19,7 +19,7 @@ from gdsvc.kube.client import Client
 from gdsvc.kube.credentials import Credentials
 from gdsvc.kube.reflector import Kind, Reflector
 from gdsvc.model import PoolLocation
-from gdsvc.modes.storage import PoolStore, Storage, lease_of, registration_readings
+from gdsvc.modes.storage import Storage, lease_of, registration_readings
 from gdsvc.pool_discovery.registrar import PoolRegistrar
 from gdsvc.settings import ClusterSettings, Settings
 
@@ -45,18 +45,18 @@ class Clusters:
         lease = lease_of(settings)
         self._slices = ImportedSlices(mode, started_at)
         self._storage = storage
-        self._store: PoolStore | None = None if storage is None else storage.pools
+        store = None if storage is None else storage.pools
         services = PoolServices(
             clusters.pool_service_suffix, clusters.frontend_service_suffix, clusters.frontend_port_name
         )
         locations = {cluster: PoolLocation(region, zone) for cluster, region, zone in clusters.locations}
-        self.pools = McsPoolDirectory(self._slices, services, self._store, locations, on_change=on_change)
+        self.pools = McsPoolDirectory(self._slices, services, store, locations, on_change=on_change)
         self.routers = McsReplicaDirectory(self._slices, _router_service(clusters, mode), on_change)
         self.pool_registrar: PoolRegistrar = NoRegistrar(lease, NO_POOLS_REGISTER)
         self.advancing: tuple[Advancing, ...] = (self._slices, self.pools)
-        if self._store is not None:
-            self.pool_registrar = JoinedRegistrar(self._store, self.pools)
-            self.advancing = (self._store, *self.advancing)
+        if storage is not None:
+            self.pool_registrar = JoinedRegistrar(storage.pools, self.pools)
+            self.advancing = (*storage.advancing, *self.advancing)
         self.replica_registrar = NoRegistrar(lease, NO_ROUTERS_REGISTER)
 
     @asynccontextmanager

@@ -50,6 +50,7 @@ class DynamoDb:
         pools, routers = (Shared(self._engines[kind], every_secs) for kind in (Kind.POOL, Kind.ROUTER))
         self.pools = SharedPoolStore(lease, clock, started_at, pools, on_change, max_pools=settings.max_pools)
         self.routers = SharedReplicaStore(lease, clock, started_at, routers, on_change, fixed=fixed_routers(settings))
+        self.advancing = (self.pools, self.routers)
         stores: dict[Kind, SharedStore[Any, Any, Any]] = {Kind.POOL: self.pools, Kind.ROUTER: self.routers}
         self._reader = Reader(self._writer, stores, self._engines, every_secs)
 

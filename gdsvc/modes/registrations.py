@@ -13,7 +13,7 @@ class Registrations:
         self._storage = storage
         self.pools = self.pool_registrar = storage.pools
         self.routers = self.replica_registrar = storage.routers
-        self.advancing = (storage.pools, storage.routers)
+        self.advancing = storage.advancing
         self.running = storage.running
         self.not_ready = storage.not_ready
 

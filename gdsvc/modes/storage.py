@@ -52,6 +52,11 @@ class Storage(Protocol):
     def pools(self) -> PoolStore: ...
     @property
     def routers(self) -> ReplicaStore: ...
+    @property
+    def advancing(self) -> Sequence[Advancing]:
+        """What a Pulse drives, in this order."""
+        ...
+
     def running(self) -> AbstractAsyncContextManager[None]:
         """Raises GdsvcError where what is needed from outside cannot be had."""
         ...
@@ -72,6 +77,7 @@ class Memory:
         lease = lease_of(settings)
         self.pools = MemoryPoolStore(lease, clock, started_at, on_change, max_pools=settings.max_pools)
         self.routers = MemoryReplicaStore(lease, clock, started_at, on_change, fixed_routers(settings))
+        self.advancing = (self.pools, self.routers)
 
     @asynccontextmanager
     async def running(self) -> AsyncGenerator[None]:
@@ -93,6 +99,10 @@ def storage_of(settings: Settings, clock: LeaseClock, started_at: str, on_change
         from gdsvc.modes.dynamodb import DynamoDb  # noqa: PLC0415  only who asks for it loads it
 
         return DynamoDb(settings, settings.dynamodb, clock, started_at, on_change)
+    if settings.kubernetes is not None:
+        from gdsvc.modes.kubernetes import Kubernetes  # noqa: PLC0415  it takes seconds to load
+
+        return Kubernetes(settings, settings.kubernetes, clock, started_at, on_change)
     return Memory(settings, clock, started_at, on_change)
 
 

@@ -26,7 +26,7 @@ class Registrar(Protocol[Payload_contra, Key_contra]):
     async def register(self, payload: Payload_contra, body: bytes | None = None, source: str | None = None) -> Lease:
         """Registers or renews `payload`; `body`, the bytes it came in, makes the next `renew` possible.
 
-        Raises LimitReached, Conflict, Unavailable.
+        Raises LimitReached, Conflict, DoesNotFit, Unavailable.
         """
         ...
 

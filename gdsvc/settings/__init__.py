@@ -6,6 +6,7 @@ flags holds the table, values the meaning of a text, sources what was set, parse
 from gdsvc.settings.parse import (
     ClusterSettings,
     DynamoDbSettings,
+    KubernetesSettings,
     Settings,
     TableSettings,
     Usage,
@@ -17,6 +18,7 @@ from gdsvc.settings.parse import (
 __all__ = [
     "ClusterSettings",
     "DynamoDbSettings",
+    "KubernetesSettings",
     "Settings",
     "TableSettings",
     "Usage",

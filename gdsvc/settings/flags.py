@@ -9,12 +9,7 @@ from msgspec import Struct
 
 from gdsvc.settings import values
 
-# What this version can do. A later version switches a mode on by adding its name here and its fields to Settings.
-AVAILABLE = {
-    "--pool-discovery": ("registrations", "karmada", "mcs"),
-    "--registration-storage": ("memory", "dynamodb"),
-}
-
+CHOOSERS = ("--pool-discovery", "--registration-storage")  # the flags that choose a mode
 POOL_DISCOVERY = ("registrations", "karmada", "mcs")
 REGISTRATION_STORAGE = ("memory", "dynamodb", "kubernetes")
 LONGEST_LEASE_SECS = 86_400  # a pool that is dead for a day is listed no longer, whoever configured it
@@ -304,8 +299,18 @@ WITH_STORAGE = (
         name="--kubernetes-namespace",
         metavar="NAME",
         only_with=KUBERNETES,
-        convert=values.text,
+        convert=values.kubernetes_namespace,
         help="Namespace of the Lease objects. Unset means the pod's own.",
+    ),
+    Flag(
+        name="--kubernetes-renew-fraction",
+        metavar="F",
+        only_with=KUBERNETES,
+        default="0",
+        convert=values.fraction,
+        help="Part of a lease, from 0 to 1, that must have passed before a heartbeat is written again; those between "
+        "are answered from memory. Each Lease then grants so much more, so no pool is dropped early, and one that "
+        "died is listed for as much longer. 0 writes every heartbeat.",
     ),
 )
 

@@ -5,7 +5,7 @@ from argparse import ArgumentParser, HelpFormatter
 from collections.abc import Iterable
 
 from gdsvc import __version__
-from gdsvc.settings.flags import AVAILABLE, Flag, Heading, Mode
+from gdsvc.settings.flags import Flag, Heading
 
 EPILOG = (
     "Each flag has an environment variable, named beside it: an empty one counts as unset, and the command line wins. "
@@ -77,14 +77,4 @@ def table_help_text(prog: str, flags: Iterable[Flag]) -> str:
 
 
 def _sentences(flag: Flag) -> str:
-    default = flag.default or "none"
-    text = f"{flag.help} (default: {default}; environment: {flag.variable})"
-    if flag.name in AVAILABLE:
-        text += f" This version has: {', '.join(AVAILABLE[flag.name])}."
-    elif flag.only_with is not None and not _is_available(flag.only_with):
-        text += f" Only with {flag.only_with}, not in this version yet."
-    return text
-
-
-def _is_available(mode: Mode) -> bool:
-    return any(choice in AVAILABLE[mode.flag] for choice in mode.choices)
+    return f"{flag.help} (default: {flag.default or 'none'}; environment: {flag.variable})"

@@ -13,7 +13,7 @@ import msgspec
 from msgspec import Struct
 
 from gdsvc.settings import tls, values
-from gdsvc.settings.flags import AVAILABLE, CLUSTERS, DYNAMODB, SERVE_FLAGS, TABLE_FLAGS, Flag, Mode
+from gdsvc.settings.flags import CHOOSERS, CLUSTERS, DYNAMODB, KUBERNETES, SERVE_FLAGS, TABLE_FLAGS, Flag, Mode
 from gdsvc.settings.manual import TABLE_COMMANDS, help_text, table_help_text, version_text
 from gdsvc.settings.sources import Given, merge, read_argv
 from gdsvc.settings.values import Expected, shown
@@ -46,6 +46,14 @@ class DynamoDbSettings(Struct, frozen=True, kw_only=True):
     dynamodb_poll_interval_secs: int
 
 
+class KubernetesSettings(Struct, frozen=True, kw_only=True):
+    """What is set for registrations in Leases. None means the pod's own namespace, and its service account."""
+
+    kubernetes_namespace: str | None
+    kubernetes_renew_fraction: float
+    kubeconfig: str | None  # paths joined by colons
+
+
 class Settings(Struct, frozen=True, kw_only=True):
     """Everything that an operator can set, checked. Paths name files that passed their check at start."""
 
@@ -67,6 +75,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     log_format: Literal["auto", "json", "console"]
     clusters: ClusterSettings | None = None  # where pool_discovery is karmada or mcs
     dynamodb: DynamoDbSettings | None = None  # where registration_storage is dynamodb
+    kubernetes: KubernetesSettings | None = None  # where registration_storage is kubernetes
 
 
 class Usage(Exception):
@@ -159,28 +168,24 @@ class _Reading:
         return self.given[name].label if name in self.given else name
 
     def read_modes(self) -> None:
-        """The flags that choose a mode. One that this version lacks is a fault, but still chosen."""
-        for name, available in AVAILABLE.items():
+        """The flags that choose a mode, on which it depends which others may be set."""
+        for name in CHOOSERS:
             self._read(self.flags[name])
-            mode = self.values.get(name)
-            if mode is not None and mode not in available:
-                has = ", ".join(available)
-                self.faults.append(f"{self.label(name)}: this version does not have {mode} yet, it has {has}")
 
     def read_others(self) -> None:
         for name, flag in self.flags.items():
-            if name not in AVAILABLE and self._fits_mode(flag):
+            if name not in CHOOSERS and self._fits_mode(flag):
                 self._read(flag)
 
     def _fits_mode(self, flag: Flag) -> bool:
-        """Whether the flag is to be read: its mode is chosen and there. A fault where it is set for another mode."""
+        """Whether the flag is to be read: its mode is chosen. A fault where it is set for another mode."""
         mode = flag.only_with
         if mode is None or mode.flag not in self.flags:  # a command that has no modes
             return True
         chosen = self.values.get(mode.flag)
         if chosen is not None and chosen not in mode.choices and flag.name in self.given:
             self.faults.append(self._misplaced(flag.name, mode, str(chosen)))
-        return chosen in mode.choices and chosen in AVAILABLE[mode.flag]
+        return chosen in mode.choices
 
     def _misplaced(self, name: str, mode: Mode, chosen: str) -> str:
         return f"{self.label(name)}: expected only with {mode}, but {self.label(mode.flag)} is {chosen}"
@@ -272,12 +277,14 @@ def _settings(reading: _Reading, environ: Mapping[str, str]) -> Settings:
     fields = {name.removeprefix("--").replace("-", "_"): value for name, value in reading.values.items()}
     fields["listen_host"], fields["listen_port"] = msgspec.convert(fields["listen"], tuple[str, int])
     fields["routers"] = fields.get("router", ())
+    fields["kubeconfig"] = environ.get(KUBECONFIG_VARIABLE) or None
     if fields["pool_discovery"] in CLUSTERS.choices:
         fields["locations"] = fields["location"]
-        fields["kubeconfig"] = environ.get(KUBECONFIG_VARIABLE) or None
         fields["clusters"] = msgspec.convert(fields, ClusterSettings)
     if fields["registration_storage"] in DYNAMODB.choices:
         fields["dynamodb"] = msgspec.convert(fields, DynamoDbSettings)
+    if fields["registration_storage"] in KUBERNETES.choices:
+        fields["kubernetes"] = msgspec.convert(fields, KubernetesSettings)
     if "--log-level" not in reading.given:
         fields["log_level"] = values.first_level(environ.get(LEVEL_VARIABLE, "")) or fields["log_level"]
     return msgspec.convert(fields, Settings)

@@ -62,6 +62,20 @@ def aws_region(value: str) -> str:
     return value
 
 
+def kubernetes_namespace(value: str) -> str:
+    """The name of a Kubernetes namespace, which is a DNS label."""
+    if not re.fullmatch(r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?", value):
+        raise Expected("expected the name of a namespace: up to 63 lower-case letters, digits and hyphens")
+    return value
+
+
+def fraction(value: str) -> float:
+    """A decimal number from 0 to 1, both included, such as 0.3."""
+    if not re.fullmatch(r"[0-9](?:\.[0-9]{1,9})?", value) or not 0 <= float(value) <= 1:
+        raise Expected("expected a number from 0 to 1, for example 0.3")
+    return float(value)
+
+
 def base_url(value: str) -> str:
     """A bare base URL, by the rule of the wire types."""
     if fault := base_url_fault(value):

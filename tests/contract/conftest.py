@@ -15,6 +15,7 @@ from gdsvc.model import Lease
 from gdsvc.pool_discovery.directory import PoolDirectory, ReplicaDirectory
 from gdsvc.pool_discovery.lease_clock import LeaseClock
 from gdsvc.pool_discovery.registrar import PoolRegistrar, ReplicaRegistrar
+from tests.contract.leases import lease_stand
 from tests.contract.remote import Driven, driven_services, remote_pools, remote_replicas
 from tests.dynamodb.tables import Replica as DynamoDbReplica
 from tests.dynamodb.tables import replica, table
@@ -146,26 +147,39 @@ async def dynamodb_replicas(endpoint: str) -> AsyncIterator[ReplicaStand]:
         yield DynamoDbStand(over, over.routers, over.routers)
 
 
+THOUSANDS_OF_WRITES = (
+    "test_a_slow_watcher_costs_the_others_nothing",
+    "test_a_watcher_further_behind_gets_one_fresh_resync_and_no_gap",
+    "test_a_watcher_exactly_as_far_behind_as_is_allowed_gets_every_event",
+)
+
 OpenPools = Callable[[], AbstractAsyncContextManager[PoolStand]]
 OpenReplicas = Callable[[], AbstractAsyncContextManager[ReplicaStand]]
 
 POOLS: dict[str, Callable[[pytest.FixtureRequest], OpenPools]] = {
     "memory": lambda _request: memory_pools,
     "shared": lambda _request: shared_pools,
+    "kubernetes": lambda _request: lambda: lease_stand(lambda storage: storage.pools),
     "remote": lambda request: lambda: remote_pools(request.getfixturevalue("driven")),
     "dynamodb": lambda request: lambda: dynamodb_pools(request.getfixturevalue("ministack")),
 }
 REPLICAS: dict[str, Callable[[pytest.FixtureRequest], OpenReplicas]] = {
     "memory": lambda _request: memory_replicas,
     "shared": lambda _request: shared_replicas,
+    "kubernetes": lambda _request: lambda: lease_stand(lambda storage: storage.routers),
     "remote": lambda request: lambda: remote_replicas(request.getfixturevalue("driven")),
     "dynamodb": lambda request: lambda: dynamodb_replicas(request.getfixturevalue("ministack")),
 }
 
 
+@pytest.hookimpl(tryfirst=True)  # before what is marked is left out
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Stands with another process run on one loop: real sockets take their time, and their clients have both."""
-    twice = [item for item in items if "[remote-asyncio" in item.name or "[dynamodb-asyncio" in item.name]
+    """Stands behind real sockets run on one loop, since those take their time; thousands of writes count as load."""
+    once = ("[remote-asyncio", "[dynamodb-asyncio", "[kubernetes-asyncio")
+    twice = [item for item in items if any(stand in item.name for stand in once)]
+    for item in items:
+        if "[kubernetes-" in item.name and any(test in item.name for test in THOUSANDS_OF_WRITES):
+            item.add_marker(pytest.mark.load)
     items[:] = [item for item in items if item not in twice]
     config.hook.pytest_deselected(items=twice)
 

@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 from tests.e2e.process import POLL_SECS, Service
 from tests.e2e.watcher import Watcher
 from tests.e2e.wire import PATIENCE
-from tests.kube.api_server import ApiServer, api_server
+from tests.kube.api_server import ApiServer, served
 from tests.unit.backends.mcs.slice_objects import (
     KARMADA_DISPATCH,
     KARMADA_IMPORT,
@@ -40,9 +40,10 @@ Result = TypeVar("Result")
 class Cluster:
     """One API server. `tell` runs a function with it on its own loop; `kill` and `revive` take it off its port."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, kind: type[ApiServer] = ApiServer) -> None:
         self.kubeconfig = directory / "kubeconfig"
-        self.api = ApiServer()
+        self.api = kind()
+        self._kind = kind
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever)
         self._leave: asyncio.Event | None = None
@@ -84,7 +85,7 @@ class Cluster:
 
         async def serving() -> None:
             kept = {name: getattr(self.api, name) for name in ("objects", "revision", "port", "streaming")}
-            async with api_server(**kept, compacted=self.api.revision) as self.api:
+            async with served(self._kind(**kept, compacted=self.api.revision)) as self.api:
                 self._leave = asyncio.Event()
                 ready.set()
                 await self._leave.wait()
@@ -132,9 +133,9 @@ class Site:
 
 
 @contextmanager
-def cluster(directory: Path) -> Iterator[Cluster]:
+def cluster(directory: Path, kind: type[ApiServer] = ApiServer) -> Iterator[Cluster]:
     """A live API server, gone after the block."""
-    made = Cluster(directory)
+    made = Cluster(directory, kind)
     made.start()
     try:
         yield made

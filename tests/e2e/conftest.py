@@ -10,6 +10,7 @@ import pytest
 
 from tests.e2e.clusters import Cluster, cluster
 from tests.e2e.process import Serve, Service, Tell, running
+from tests.kube.lease_server import LeaseServer
 
 
 @pytest.fixture
@@ -38,4 +39,11 @@ def tell(capsys: pytest.CaptureFixture[str]) -> Tell:
 def east(tmp_path: Path) -> Iterator[Cluster]:
     """A live API server without slices."""
     with cluster(tmp_path) as made:
+        yield made
+
+
+@pytest.fixture
+def leases(tmp_path: Path) -> Iterator[Cluster]:
+    """A live API server without Leases."""
+    with cluster(tmp_path, LeaseServer) as made:
         yield made

@@ -1,9 +1,11 @@
-"""A proxy before an API server that lets through only what the rules of a ClusterRole allow, as RBAC does.
+"""A proxy before an API server that lets through only what the rules of a role allow, as RBAC does.
 
-It decides by the first request of a connection, and closes connections after it as the scripted server does.
+It decides by the first request of a connection, and ends the connection after it. Of a Role, `namespace` is where it
+holds.
 """
 
 import asyncio
+import re
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from urllib.parse import parse_qs, urlsplit
@@ -13,6 +15,12 @@ from tests.unit.kube.events import status
 
 Rule = Mapping[str, Sequence[str]]
 WRITES = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
+
+
+def namespace_of(target: str) -> str:
+    """The namespace that a request stays within; empty where it is for all, or for none."""
+    parts = urlsplit(target).path.strip("/").split("/")
+    return parts[parts.index("namespaces") + 1] if "namespaces" in parts[:-1] else ""
 
 
 def asked_for(method: str, target: str) -> tuple[str, str, str]:
@@ -42,30 +50,31 @@ def allows(rules: Sequence[Rule], verb: str, group: str, resource: str) -> bool:
 class Gate:
     """What `rules` let through to `port` goes there; the rest gets 403. `passed` and `refused` hold what was asked."""
 
-    def __init__(self, rules: Sequence[Rule], port: int) -> None:
+    def __init__(self, rules: Sequence[Rule], port: int, namespace: str = "") -> None:
         self.passed: list[tuple[str, str, str]] = []
         self.refused: list[tuple[str, str, str]] = []
         self.port = 0
         self._rules = rules
         self._behind = port
+        self._namespace = namespace
 
     async def connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with suppress(ConnectionError, asyncio.IncompleteReadError, asyncio.CancelledError):
             head = await reader.readuntil(b"\r\n\r\n")
             method, target, _ = head.split(b"\r\n")[0].decode().split(" ")
             asked = asked_for(method, target)
-            if allows(self._rules, *asked):
+            if allows(self._rules, *asked) and (not self._namespace or namespace_of(target) == self._namespace):
                 self.passed.append(asked)
-                await self._pass_on(head, writer)
+                await self._pass_on(head, await reader.readexactly(_length(head)), writer)
             else:
                 self.refused.append(asked)
                 writer.write(answer(403, status(403, "Forbidden", f"cannot {' '.join(asked)}")))
         writer.close()
 
-    async def _pass_on(self, head: bytes, writer: asyncio.StreamWriter) -> None:
+    async def _pass_on(self, head: bytes, body: bytes, writer: asyncio.StreamWriter) -> None:
         answers, asking = await asyncio.open_connection("127.0.0.1", self._behind)
         try:
-            asking.write(head)
+            asking.write(head[:-2] + b"Connection: close\r\n\r\n" + body)
             while chunk := await answers.read(1 << 16):
                 writer.write(chunk)
                 await writer.drain()
@@ -73,9 +82,14 @@ class Gate:
             asking.close()
 
 
+def _length(head: bytes) -> int:
+    found = re.search(rb"(?i)\r\ncontent-length: *(\d+)", head)
+    return int(found[1]) if found else 0
+
+
 @asynccontextmanager
-async def gate(rules: Sequence[Rule], port: int) -> AsyncIterator[Gate]:
+async def gate(rules: Sequence[Rule], port: int, namespace: str = "") -> AsyncIterator[Gate]:
     """A gate on a free port, gone with its connections after the block."""
-    made = Gate(rules, port)
+    made = Gate(rules, port, namespace)
     async with listening(made.connected) as made.port:
         yield made

@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from http.client import responses
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import parse_qsl, urlsplit
 
 from tests.unit.kube.events import bookmark, error, slice_dict, status
@@ -24,10 +24,14 @@ class Request:
     path: str
     query: dict[str, str]
     headers: dict[str, str]
+    method: str = "GET"
+    body: bytes = b""
 
     @property
     def kind(self) -> str:
-        """list, stream (a streaming list) or watch."""
+        """list, stream (a streaming list) or watch; of a write its method."""
+        if self.method != "GET":
+            return self.method
         if "watch" not in self.query:
             return "list"
         return "stream" if "sendInitialEvents" in self.query else "watch"
@@ -52,6 +56,7 @@ class ApiServer:
     requests: list[Request] = field(default_factory=list[Request])
     watchers: dict[asyncio.StreamWriter, int] = field(default_factory=dict[asyncio.StreamWriter, int])
     silent: set[asyncio.StreamWriter] = field(default_factory=set[asyncio.StreamWriter])
+    kept: set[asyncio.StreamWriter] = field(default_factory=set[asyncio.StreamWriter])  # good for another request
     port: int = 0
     tls: ssl.SSLContext | None = None
 
@@ -106,13 +111,16 @@ class ApiServer:
         self.say(line)
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """One connection: one request, as `Connection: close` says."""
+        """One connection: one request, as `Connection: close` says, and another where the answer did not say it."""
         try:
-            request = _parse(await reader.readuntil(b"\r\n\r\n"))
-            self.requests.append(request)
-            deed = self.script.popleft() if self.script else self.always or self._truth
-            await deed(request, writer)
-            await writer.drain()
+            self.kept.add(writer)
+            while writer in self.kept:
+                self.kept.discard(writer)
+                request = await _read(reader)
+                self.requests.append(request)
+                deed = self.script.popleft() if self.script else self.always or self._truth
+                await deed(request, writer)
+                await writer.drain()
             if deed is silence:
                 self.silent.add(writer)
             if writer in self.watchers or writer in self.silent:
@@ -122,6 +130,7 @@ class ApiServer:
         finally:
             self.watchers.pop(writer, None)
             self.silent.discard(writer)
+            self.kept.discard(writer)
             writer.close()
 
     async def _truth(self, request: Request, writer: asyncio.StreamWriter) -> None:
@@ -167,10 +176,12 @@ class ApiServer:
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nConnection: close\r\n\r\n"
 
 
-def answer(code: int, body: bytes, *headers: str, content_type: str = "application/json") -> bytes:
+def answer(
+    code: int, body: bytes, *headers: str, content_type: str = "application/json", connection: str = "close"
+) -> bytes:
     """A whole response."""
     lines = (f"HTTP/1.1 {code} {responses[code]}", f"Content-Type: {content_type}", f"Content-Length: {len(body)}")
-    return "\r\n".join((*lines, "Connection: close", *headers, "\r\n")).encode() + body
+    return "\r\n".join((*lines, f"Connection: {connection}", *headers, "\r\n")).encode() + body
 
 
 def reply(*parts: bytes) -> Deed:
@@ -192,17 +203,28 @@ close_at_once = reply(HEAD)
 refuse_connection = reply()
 
 
-def _parse(head: bytes) -> Request:
-    first, *lines = head.decode("latin-1").rstrip("\r\n").split("\r\n")
-    target = urlsplit(first.split(" ")[1])
+async def _read(reader: asyncio.StreamReader) -> Request:
+    first, *lines = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").rstrip("\r\n").split("\r\n")
+    method, asked, _ = first.split(" ")
+    target = urlsplit(asked)
     headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
-    return Request(target.path, dict(parse_qsl(target.query)), headers)
+    body = await reader.readexactly(int(headers.get("content-length", 0)))
+    return Request(target.path, dict(parse_qsl(target.query)), headers, method, body)
 
 
 @asynccontextmanager
 async def api_server(**options: Any) -> AsyncIterator[ApiServer]:
     """A server on 127.0.0.1, at `port` or a free one, gone with every connection after the block."""
-    api = ApiServer(**options)
+    async with served(ApiServer(**options)) as api:
+        yield api
+
+
+Server = TypeVar("Server", bound=ApiServer)
+
+
+@asynccontextmanager
+async def served(api: Server) -> AsyncIterator[Server]:
+    """The same for a server that is made already."""
     async with listening(api.serve, api.port, api.tls) as api.port:
         yield api
 

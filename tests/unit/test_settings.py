@@ -4,8 +4,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gdsvc.settings import ClusterSettings, DynamoDbSettings, Settings, Usage, format_faults, parse_serve, parse_table
-from gdsvc.settings.flags import AVAILABLE, SERVE_FLAGS, Heading
+from gdsvc.settings import (
+    ClusterSettings,
+    DynamoDbSettings,
+    KubernetesSettings,
+    Settings,
+    Usage,
+    format_faults,
+    parse_serve,
+    parse_table,
+)
+from gdsvc.settings.flags import SERVE_FLAGS, Heading
 
 
 def parse(*argv: str, **environ: str) -> Settings:
@@ -339,21 +348,6 @@ def test_a_flag_of_another_mode_is_refused_by_naming_both(flag: object) -> None:
     assert f"(from {flag.variable})" in fault(**{flag.variable: "x"})
 
 
-@pytest.mark.parametrize("mode", ["kubernetes"])
-def test_a_mode_that_this_version_lacks_is_one_fault_without_any_of_its_flags(mode: str) -> None:
-    chooser = next(flag for flag in SERVE_FLAGS if flag.name in AVAILABLE and mode in flag.metavar)
-    own = [flag for flag in SERVE_FLAGS if flag.only_with is not None and mode in flag.only_with.choices]
-    line = fault(chooser.name, mode, *(part for flag in own for part in (flag.name, "x")))
-    assert line == f"{chooser.name}: this version does not have {mode} yet, it has {', '.join(AVAILABLE[chooser.name])}"
-
-
-def test_with_a_mode_that_this_version_lacks_the_faults_of_all_other_flags_stay() -> None:
-    found = faults("--registration-storage=kubernetes", "--router-service=r", "--max-pools=0", "--dynamodb-table=nnn")
-    assert [line.split(":")[0] for line in found] == [
-        "--registration-storage", "--max-pools", "--router-service", "--dynamodb-table",
-    ]  # fmt: skip
-
-
 def test_with_a_mode_that_nobody_knows_no_flag_counts_as_misplaced() -> None:
     assert fault("--pool-discovery=consul", "--router-service=x").startswith("--pool-discovery: expected one of")
 
@@ -531,3 +525,37 @@ def test_a_wrong_command_on_the_table_is_told_with_all_its_faults(argv: list[str
     with pytest.raises(Usage) as raised:
         parse_table(argv, {}, "p")
     assert raised.value.faults == told
+
+
+# ---------------------------------------------------------------------------------- registrations in Kubernetes
+
+LEASES = ("--registration-storage", "kubernetes")
+
+
+def test_without_kubernetes_storage_there_are_no_settings_of_it() -> None:
+    assert parse_serve([], {"KUBECONFIG": "/there"}).kubernetes is None
+
+
+@pytest.mark.parametrize("discovery", ["registrations", "karmada", "mcs"])
+def test_the_defaults_of_kubernetes_storage_are_the_same_with_every_discovery(discovery: str) -> None:
+    settings = parse_serve([*LEASES, "--pool-discovery", discovery], {"KUBECONFIG": "/there"})
+    assert settings.kubernetes == KubernetesSettings(
+        kubernetes_namespace=None, kubernetes_renew_fraction=0.0, kubeconfig="/there"
+    )
+
+
+@pytest.mark.parametrize(("text", "fraction"), [("0", 0.0), ("0.25", 0.25), ("1", 1.0), ("1.0", 1.0)])
+def test_a_renew_fraction_is_a_number_from_0_to_1(text: str, fraction: float) -> None:
+    kubernetes = parse_serve([*LEASES, "--kubernetes-renew-fraction", text], {}).kubernetes
+    assert kubernetes is not None
+    assert kubernetes.kubernetes_renew_fraction == fraction
+
+
+@pytest.mark.parametrize("text", ["", "-0.1", "1.1", "2", "nan", ".5", "1e-1", "0,5", "\u0660"])
+def test_a_renew_fraction_that_is_none_is_refused(text: str) -> None:
+    assert "expected a number from 0 to 1" in fault(*LEASES, f"--kubernetes-renew-fraction={text}")
+
+
+@pytest.mark.parametrize("name", ["A", "a_b", "-a", "a-", "a" * 64, "a.b", "a/../b"])
+def test_a_namespace_that_is_none_is_refused(name: str) -> None:
+    assert "expected the name of a namespace" in fault(*LEASES, f"--kubernetes-namespace={name}")
