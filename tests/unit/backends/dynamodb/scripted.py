@@ -1,11 +1,12 @@
 """A table in this process that answers as a test says: throttled, slow, with an answer that is lost."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from gdsvc.backends.dynamodb import codec
 from gdsvc.backends.dynamodb.codec import Item, Key
+from gdsvc.backends.dynamodb.keys import LAYOUT_KEY
 from gdsvc.backends.dynamodb.patience import Failed
 from gdsvc.backends.dynamodb.table import Page, Table
 
@@ -24,6 +25,8 @@ class ScriptedTable(Table):
         self.unprocessed: Callable[[Sequence[Item]], list[Item]] = lambda items: []
         self.fails: list[Failed] = []  # one for each call, from the first on
         self.loses: list[Failed] = []  # the same, once the call has done its work
+        self.description: dict[str, Any] | None = None
+        self.ttl: dict[str, Any] = {}
         self.begun = asyncio.Event()
         self.hangs = 0  # calls that never end
 
@@ -43,7 +46,7 @@ class ScriptedTable(Table):
 
     async def layout(self) -> Item | None:
         await self._begin("layout")
-        return codec.layout_item(1)
+        return self.items.get(LAYOUT_KEY)
 
     async def put(self, item: Item, before: int | None = None) -> bool:
         await self._begin("put")
@@ -80,6 +83,32 @@ class ScriptedTable(Table):
             return False
         there["ttl"] = {"N": str(codec.kept_until(unix_now))}
         return True
+
+    async def describe(self) -> dict[str, Any]:
+        await self._begin("describe")
+        if self.description is None:
+            raise Failed("absent", "describe_table: ResourceNotFoundException")
+        return self.description
+
+    async def time_to_live(self) -> dict[str, Any]:
+        await self._begin("time_to_live")
+        return self.ttl
+
+    async def create(self, definition: Mapping[str, Any]) -> None:
+        await self._begin("create")
+        self.description = {**definition, "TableStatus": "ACTIVE"}
+
+    async def enable_time_to_live(self) -> None:
+        await self._begin("enable_time_to_live")
+        self.ttl = {"TimeToLiveStatus": "ENABLING", "AttributeName": "ttl"}
+
+    async def delete(self, key: Key) -> None:
+        await self._begin("delete")
+        self.items.pop(_at(key), None)
+
+    async def date(self) -> str | None:
+        await self._begin("date")
+        return "Fri, 15 Jan 2027 08:00:00 GMT"
 
     def of(self, sort_key: str) -> dict[str, Any]:
         """The one item of that sort key."""
