@@ -253,7 +253,11 @@ def _plain_parsers() -> Any:
     plain = type("PlainJsonParser", (parsers.AioJSONParser,), {"_handle_json_body": _decoded})
     factory = parsers.AioResponseParserFactory()
     others = factory.create_parser
-    factory.create_parser = lambda protocol: plain() if protocol == "json" else others(protocol)
+
+    def create_parser(protocol: str) -> Any:
+        return plain() if protocol == "json" else others(protocol)
+
+    factory.create_parser = create_parser
     return factory
 
 
