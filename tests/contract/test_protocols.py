@@ -65,8 +65,8 @@ def test_the_stores_that_replicas_share_are_directories_and_registrars() -> None
         assert_has_members_of(store, EncodedDirectory)
     for protocol in (PoolDirectory, PoolRegistrar, Advancing):
         assert_has_members_of(pools, protocol)
-    for protocol in (ReplicaDirectory, ReplicaRegistrar, Advancing):
-        assert_has_members_of(replicas, protocol)
+    for replica_protocol in (ReplicaDirectory, ReplicaRegistrar, Advancing):
+        assert_has_members_of(replicas, replica_protocol)
 
 
 def test_static_replicas_are_a_directory() -> None:

@@ -138,7 +138,7 @@ class McsPoolDirectory(IndexedDirectory[PoolListing, PoolKey]):
 
     def services_changed(self, services: Services, cause: str) -> None:
         """Looks at the pools again that these Services are a part of."""
-        for service in sorted(services):
+        for service in sorted(filter(self._services.may_hold_frontends, services)):
             for remark in self._services.remarks(service, self._slices.views(service)):
                 self._slices.say(remark)
         for key in sorted(self._services.touched(services)):
@@ -239,7 +239,7 @@ class McsReplicaDirectory(IndexedDirectory[RouterReplica, str]):
         del cause
         if self._table is None or self._router is None:
             return
-        covered = [service for service in sorted(services) if self._router.covers(service)]
+        covered = sorted(filter(self._router.covers, services))
         for service in covered:
             for remark in self._table.update(service, self._slices.views(service)):
                 self._slices.say(remark)

@@ -50,6 +50,10 @@ class PoolServices(Struct, frozen=True):
         """The pools to look at again where `services` have changed."""
         return frozenset(key for service in services for key in self.pools_of(service))
 
+    def may_hold_frontends(self, service: ServiceKey) -> bool:
+        """Whether `service` is named as one of frontends; `remarks` has something to say of no other."""
+        return service.name.endswith(self.frontend_suffix)
+
     def remarks(self, service: ServiceKey, views: Iterable[SliceView]) -> list[Remark]:
         """What there is to say of a Service of frontends: which of its slices have Ready endpoints but not the port."""
         if _pool_key(service, self.frontend_suffix) is None:
