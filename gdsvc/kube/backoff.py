@@ -19,13 +19,13 @@ class Backoff:
         self,
         draw: Callable[[], float] = random.random,
         *,
-        first_secs: float = FIRST_SECS,
-        longest_secs: float = LONGEST_SECS,
+        first_secs: float | None = None,
+        longest_secs: float | None = None,
     ) -> None:
         self._draw = draw
-        self._first_secs = first_secs
-        self._longest_secs = longest_secs
-        self._step_secs = first_secs
+        self._first_secs = FIRST_SECS if first_secs is None else first_secs
+        self._longest_secs = LONGEST_SECS if longest_secs is None else longest_secs
+        self._step_secs = self._first_secs
         self._was_prompt = False  # since the last progress
 
     def wait_secs(self) -> float:
