@@ -1,5 +1,6 @@
-"""What is asked of the AWS client, and what is made of its answers and of its errors."""
+"""What is asked of the AWS client, and what is made of its answers and of its errors, which are those of the extra."""
 
+import importlib
 from typing import Any
 
 import pytest
@@ -66,6 +67,7 @@ async def test_renewals_come_in_pages_of_one_shard() -> None:
     assert client.asked[0][1]["Limit"] == PAGE
 
 
+@pytest.mark.dynamodb
 @pytest.mark.parametrize(
     ("code", "status", "kind", "passing"),
     [
@@ -78,7 +80,7 @@ async def test_renewals_come_in_pages_of_one_shard() -> None:
     ],
 )
 async def test_a_refusal_is_named_by_its_code_alone(code: str, status: int, kind: str, passing: bool) -> None:
-    exceptions = pytest.importorskip("botocore.exceptions")
+    exceptions: Any = importlib.import_module("botocore.exceptions")
     said = {"Error": {"Code": code, "Message": "arn:secret"}, "ResponseMetadata": {"HTTPStatusCode": status}}
     made, _ = table(exceptions.ClientError(said, "GetItem"))
     with pytest.raises(Failed) as raised:
@@ -87,16 +89,18 @@ async def test_a_refusal_is_named_by_its_code_alone(code: str, status: int, kind
     assert "secret" not in str(raised.value)
 
 
+@pytest.mark.dynamodb
 async def test_a_condition_that_does_not_hold_is_an_answer_and_no_error() -> None:
-    exceptions = pytest.importorskip("botocore.exceptions")
+    exceptions: Any = importlib.import_module("botocore.exceptions")
     failed = exceptions.ClientError({"Error": {"Code": "ConditionalCheckFailedException"}}, "PutItem")
     made, _ = table(failed, failed)
     assert not await made.put(ITEM)
     assert not await made.keep(KEY, 7, 0.0)
 
 
+@pytest.mark.dynamodb
 async def test_what_is_no_answer_is_told_apart() -> None:
-    exceptions = pytest.importorskip("botocore.exceptions")
+    exceptions: Any = importlib.import_module("botocore.exceptions")
     made, _ = table(
         exceptions.ReadTimeoutError(endpoint_url="http://user:secret@host"),
         exceptions.EndpointConnectionError(endpoint_url="http://user:secret@host"),
