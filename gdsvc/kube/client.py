@@ -11,7 +11,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Generator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Final, Literal, Protocol, Self
+from typing import Any, Final, Literal, Protocol, Self
 from urllib.parse import urlencode
 
 import aiohttp
@@ -134,7 +134,7 @@ class Client:
         try:
             yield Reply(response)
         finally:
-            _leave(response)
+            response.close()
 
     async def send(self, method: str, path: str, body: bytes = b"", content_type: str = "application/json") -> Answer:
         """Writes once and reads the answer to its end, so that the connection can serve the next write.
@@ -149,7 +149,7 @@ class Client:
                 if len(body_read) > MAX_ANSWER_BYTES:
                     raise Unreachable("unreadable", f"the answer is longer than {MAX_ANSWER_BYTES} bytes")
         except BaseException:  # cancellation too: its connection is in the middle of an answer
-            _leave(response)
+            response.close()
             raise
         return Answer(reply.status, bytes(body_read), reply.retry_after_secs)
 
@@ -172,7 +172,7 @@ class Client:
             if response.status == 200 and response.content_type == "text/html":
                 raise Unreachable("unreadable", "the answer is HTML: something else listens there")
         except BaseException:
-            _leave(response)
+            response.close()
             raise
         return response
 
@@ -233,19 +233,22 @@ class Client:
             await session.close()
 
 
-def _leave(response: aiohttp.ClientResponse) -> None:
-    """Gives up an answer that is not read to its end: TLS would first wait for the peer's farewell, past our own."""
-    if response.connection is not None and response.connection.transport is not None:
-        response.connection.transport.abort()
-    response.close()
+class _Connector(aiohttp.TCPConnector):
+    """Aborts a connection that is given up amid an exchange, whether the head of its answer was there or not.
+
+    TLS would first wait for the peer's farewell, and so outlive our own.
+    """
+
+    def _release(self, key: Any, protocol: Any, *, should_close: bool = False) -> None:
+        if (should_close or protocol.should_close) and protocol.transport is not None:
+            protocol.transport.abort()
+        super()._release(key, protocol, should_close=should_close)
 
 
 def _session(settings: Settings, timeout: aiohttp.ClientTimeout) -> aiohttp.ClientSession:
     """Without cookies, and without the environment: aiohttp would also take a .netrc from it, and then refuse both."""
     tls = _tls(settings) if settings.host.startswith("https:") else True
-    return aiohttp.ClientSession(
-        connector=aiohttp.TCPConnector(ssl=tls), cookie_jar=aiohttp.DummyCookieJar(), timeout=timeout
-    )
+    return aiohttp.ClientSession(connector=_Connector(ssl=tls), cookie_jar=aiohttp.DummyCookieJar(), timeout=timeout)
 
 
 def _tls(settings: Settings) -> ssl.SSLContext:

@@ -1,5 +1,6 @@
 """The Dockerfile and the manifest against the service that they start."""
 
+import inspect
 import json
 import re
 from importlib.metadata import version
@@ -10,6 +11,7 @@ from urllib.parse import urlsplit
 import pytest
 import yaml
 
+from gdsvc.backends.dynamodb import table
 from gdsvc.cli import NOTICE_SECS, NOTICE_SHARE
 from gdsvc.http import routes
 from gdsvc.http.prometheus import query_of
@@ -202,7 +204,7 @@ def test_the_manifest_for_clusters_is_the_other_one_with_what_the_mode_needs() -
 
 
 def test_the_policy_allows_what_the_service_calls_and_nothing_else() -> None:
-    source = (ROOT / "gdsvc/backends/dynamodb/table.py").read_text().split("    # -- the table itself")[0]
+    source = inspect.getsource(table).split("    # -- the table itself")[0]
     operations = set(re.findall(r'_(?:call|conditional)\(\s*"(\w+)"', source))
     actions = {"dynamodb:" + "".join(word.capitalize() for word in operation.split("_")) for operation in operations}
     (statement,) = json.loads((DEPLOY / "dynamodb-policy.json").read_text())["Statement"]
