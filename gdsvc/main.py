@@ -95,7 +95,7 @@ def _run(argv: Sequence[str]) -> int:
 def _run_on_table(argv: Sequence[str]) -> int:
     from gdsvc.tables import dynamodb
 
-    return dynamodb(argv)
+    return dynamodb(argv, standard_output().write)
 
 
 def _run_for_people(name: str, argv: Sequence[str]) -> int:

@@ -32,10 +32,8 @@ _BASE_URL = re.compile(r"https?://(?:\[([0-9a-f:.]+)\]|([a-z0-9][a-z0-9._-]*))(?
 
 def text_fault(text: str) -> str | None:
     """What was expected where `text` is no name (a member of a key, a router's id); None where it is one."""
-    return None if text.isascii() and _wire.plain_name(text) else _odd_text_fault(text)
-
-
-def _odd_text_fault(text: str) -> str | None:
+    if text.isascii() and _wire.plain_name(text):
+        return None
     if not text:
         return "expected a non-empty string"
     if len(text.encode(errors="surrogatepass")) > MAX_NAME_BYTES:
@@ -44,9 +42,7 @@ def _odd_text_fault(text: str) -> str | None:
         return "expected no control characters"
     if _BIDI_CONTROL.search(text):
         return "expected no bidirectional-control characters"
-    if text != text.strip():
-        return "expected no surrounding white space"
-    return None
+    return None if text == text.strip() else "expected no surrounding white space"
 
 
 def base_url_fault(text: str) -> str | None:

@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator
 from types import TracebackType
 from typing import Generic, Self, TypeVar
 
+from gdsvc import tasks
 from gdsvc.client.api import SILENCE_SECS, DiscoveryApi, Pairs
 from gdsvc.client.errors import InvalidOptions
 from gdsvc.client.following import Follower
@@ -52,8 +53,7 @@ class RemoteDirectory(Generic[Item, Key]):
     ) -> None:
         try:
             if self._following is not None:
-                self._following.cancel()
-                await asyncio.gather(self._following, return_exceptions=True)
+                await tasks.cancelled([self._following])
         finally:
             self._close()  # here too: a task that is cancelled before its first step runs none of its own
             await self._api.__aexit__(kind, error, trace)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Final, Generic, Protocol, Self, TypeVar, assert_never
 
-from gdsvc import logs
+from gdsvc import logs, tasks
 from gdsvc.kube import watcher
 from gdsvc.kube.backoff import Backoff
 from gdsvc.kube.client import Reply, Unreachable
@@ -173,9 +173,7 @@ class Reflector(Generic[T]):
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await tasks.cancelled(self._tasks)
 
     async def _forever(self, step: Callable[[], Awaitable[None]]) -> None:
         while True:

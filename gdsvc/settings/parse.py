@@ -134,13 +134,13 @@ class TableSettings(Struct, frozen=True, kw_only=True):
     dry_run: bool
 
 
-def parse_table(argv: Sequence[str], environ: Mapping[str, str], prog: str) -> TableSettings:
-    """The settings of `gdsvc dynamodb COMMAND`; `argv` begins with the command. Raises Usage, SystemExit(0)."""
+def parse_table(argv: Sequence[str], environ: Mapping[str, str], prog: str, show: Show = _print) -> TableSettings:
+    """The settings of `gdsvc dynamodb COMMAND`; `argv` begins with the command. Raises as parse_serve does."""
     flags = {flag.name: flag for flag in TABLE_FLAGS}
     command = argv[0] if argv and not argv[0].startswith("-") else None
     line = read_argv(argv if command is None else argv[1:], flags)
     if line.asked is not None:
-        sys.stdout.write(table_help_text(prog, TABLE_FLAGS) if line.asked == "--help" else f"{version_text()}\n")
+        show(table_help_text(prog, TABLE_FLAGS) if line.asked == "--help" else f"{version_text()}\n")
         raise SystemExit(0)
     reading = _Reading(flags, merge(line, environ, flags), line.faults)
     if command not in TABLE_COMMANDS:

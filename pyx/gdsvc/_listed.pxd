@@ -31,6 +31,8 @@ cdef class BodyTable:
     cdef size_t used
 
     cdef PyObject *find(self, const unsigned char *digest) noexcept
+    cdef int remember(self, Listed listed, const unsigned char *digest) except -1
+    cdef void forget(self, Listed listed) noexcept
     cdef int add(self, Listed listed, int which) except -1
     cdef void discard(self, Listed listed, int which) noexcept
     cdef void place(self, uintptr_t tagged) noexcept

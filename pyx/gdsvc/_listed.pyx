@@ -97,6 +97,30 @@ cdef class BodyTable:
             slot = (slot + 1) & self.mask
         return NULL
 
+    cdef int remember(self, Listed listed, const unsigned char *digest) except -1:
+        """Keeps the digest of a body that says what `listed` shows, and the one that came before it."""
+        cdef int which
+        for which in range(2):
+            if listed.known[which] and memcmp(listed.digests[which], digest, DIGEST) == 0:
+                return 0
+        which = 1 - listed.newest
+        if listed.known[which]:
+            self.discard(listed, which)
+            listed.known[which] = False
+        memcpy(listed.digests[which], digest, DIGEST)
+        self.add(listed, which)
+        listed.known[which] = True
+        listed.newest = which
+        return 0
+
+    cdef void forget(self, Listed listed) noexcept:
+        """From now on no body finds `listed`."""
+        cdef int which
+        for which in range(2):
+            if listed.known[which]:
+                self.discard(listed, which)
+                listed.known[which] = False
+
     cdef int add(self, Listed listed, int which) except -1:
         if 5 * (self.used + 1) > 4 * (self.mask + 1):
             self.grow()

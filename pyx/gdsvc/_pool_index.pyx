@@ -10,11 +10,10 @@ cimport cython
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
 from cpython.list cimport PyList_GET_SIZE, PyList_Insert
 from cpython.ref cimport PyObject
-from libc.string cimport memcmp, memcpy
 
 from gdsvc._lease_heap cimport LeaseHeap
 from gdsvc._list_parts cimport ListParts
-from gdsvc._listed cimport DIGEST, BodyTable, KeyTable, Listed, matches, note_beat
+from gdsvc._listed cimport BodyTable, KeyTable, Listed, matches, note_beat
 
 UNCHANGED = 0
 CHANGED = 1
@@ -141,7 +140,7 @@ cdef class PoolIndex:
 
     def forget_bodies(self, bytes key not None) -> None:
         """From now on no body renews `key`: those remembered say something else than what is shown. Raises KeyError."""
-        self._forget_bodies(self._listed(key))
+        self._bodies.forget(self._listed(key))
 
     def beat(self, bytes key not None, bytes body, double now, double ttl, bint fresh, str source=None) -> None:
         """Makes the lease of `key` end at `now + ttl` and remembers `body`, if any, for the fast path.
@@ -151,11 +150,11 @@ cdef class PoolIndex:
         """
         cdef Listed listed = self._listed(key)
         if fresh:
-            self._forget_bodies(listed)
+            self._bodies.forget(listed)
         else:
             self.renewed += 1
         if body is not None:
-            self._remember(listed, body)
+            self._bodies.remember(listed, self._digest_of(body))
         self._leases.renew(listed, now, ttl)
         note_beat(listed, source)
 
@@ -363,35 +362,11 @@ cdef class PoolIndex:
     cdef const unsigned char *_digest_of(self, bytes body) except NULL:
         return <const unsigned char *> PyBytes_AS_STRING(self._digest_bytes(body))  # owned by self._digest
 
-    cdef int _remember(self, Listed listed, bytes body) except -1:
-        cdef const unsigned char *digest = self._digest_of(body)
-        cdef int which
-        for which in range(2):
-            if listed.known[which] and memcmp(listed.digests[which], digest, DIGEST) == 0:
-                return 0
-        which = 1 - listed.newest
-        if listed.known[which]:
-            self._bodies.discard(listed, which)
-            listed.known[which] = False
-        memcpy(listed.digests[which], digest, DIGEST)
-        self._bodies.add(listed, which)
-        listed.known[which] = True
-        listed.newest = which
-        return 0
-
-    cdef int _forget_bodies(self, Listed listed) except -1:
-        cdef int which
-        for which in range(2):
-            if listed.known[which]:
-                self._bodies.discard(listed, which)
-                listed.known[which] = False
-        return 0
-
     cdef int _drop(self, Listed listed) except -1:
         """The part of leaving that is no lease."""
         cdef _Chunk chunk
         self._by_key.discard(listed)
-        self._forget_bodies(listed)
+        self._bodies.forget(listed)
         self.revision += 1
         if listed.chunk != NULL:
             chunk = <_Chunk> listed.chunk

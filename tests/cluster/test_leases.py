@@ -160,7 +160,7 @@ class Relays:
             begun_at = time.monotonic()
             for name in self._names:
                 self.refused += next(self._turn).post("/pools", pool(name)).status != 200
-            time.sleep(max(0.0, 1.0 - (time.monotonic() - begun_at)))
+            time.sleep(max(0.0, 1.0 - (time.monotonic() - begun_at)))  # the pace of a relay
 
 
 @pytest.mark.parametrize("fraction", ["0", "0.5"])
@@ -219,7 +219,7 @@ def test_while_the_server_is_away_nothing_expires_and_every_heartbeat_is_refused
         assert watcher.next().name == "resync"
         with stopped(cluster.server):
             assert one.post("/pools", pool("p")).status == 503
-            time.sleep(3 * LEASE_SECS)
+            time.sleep(3 * LEASE_SECS)  # in which leases would end, were they to
             assert models(one) == models(other) == {"p": "m", "q": "m"}
         wait_until(lambda: one.post("/pools", pool("p")).status == 200, lambda: one.log)
         relays.beat_for(2 * LEASE_SECS)
@@ -236,7 +236,7 @@ def test_while_etcd_is_away_and_the_watch_is_not_nothing_expires(
     relays.beat_for(2 * LEASE_SECS)
     with stopped(cluster.etcd):
         assert one.post("/pools", pool("p")).status == 503
-        time.sleep(3 * LEASE_SECS)
+        time.sleep(3 * LEASE_SECS)  # in which leases would end, were they to
         assert models(one) == models(other) == {"p": "m", "q": "m"}
     wait_until(lambda: one.post("/pools", pool("p")).status == 200, lambda: one.log)
     relays.beat_for(LEASE_SECS)

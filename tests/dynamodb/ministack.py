@@ -80,5 +80,5 @@ def _wait(process: "subprocess.Popen[bytes]", endpoint: str) -> None:
             with urllib.request.urlopen(f"{endpoint}/_ministack/health", timeout=2):
                 return
         except OSError:
-            time.sleep(0.05)
+            time.sleep(0.05)  # another program comes up: nothing tells when
     raise AssertionError("ministack did not come up")

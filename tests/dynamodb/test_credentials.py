@@ -29,7 +29,7 @@ def container_endpoint() -> Iterator[tuple[str, list[float]]]:
     class Answer(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             asked.append(time.monotonic())
-            time.sleep(LATENCY_SECS)
+            time.sleep(LATENCY_SECS)  # what is tested: keys that are slow to come
             ends_at = datetime.now(UTC) + timedelta(seconds=LIFE_SECS)
             said = {"AccessKeyId": "AKID", "SecretAccessKey": SECRET, "Token": SECRET}
             body = json.dumps(said | {"Expiration": ends_at.strftime("%Y-%m-%dT%H:%M:%SZ")}).encode()
@@ -67,7 +67,7 @@ def test_no_heartbeat_waits_for_credentials_that_soon_end(serve: Serve, shared_t
             began_at = time.monotonic()
             assert service.post("/pools", pool("m")).status == 200
             worst = max(worst, time.monotonic() - began_at)
-            time.sleep(0.05)
+            time.sleep(0.05)  # heartbeats all the time, but no load
         assert len(asked) >= 3, "they were renewed meanwhile"
         assert worst < 0.5
         assert _errors(service) == before, "but for those of the first, for which calls had to wait"

@@ -46,7 +46,7 @@ def within(secs: float, holds: Callable[[], bool]) -> None:
     until = time.monotonic() + secs
     while not holds():
         assert time.monotonic() < until
-        time.sleep(0.02)
+        time.sleep(0.02)  # what is looked at is another process: no event to wait for
 
 
 def models(service: Service) -> dict[str, str]:
@@ -60,7 +60,7 @@ def test_replicas_are_one_to_their_callers(serve: Serve, shared_table: str, mini
     within(TWO_POLLS_SECS, lambda: models(b) == {"p": "m"})
     for turn in range(12):  # a heartbeat of 0.5 s, by turns
         assert (a, b)[turn % 2].post("/pools", pool("m")).status == 200
-        time.sleep(0.5)
+        time.sleep(0.5)  # the pace of a relay
         assert (models(a), models(b)) == ({"p": "m"}, {"p": "m"})
     assert b.post("/pools", pool("changed")).status == 200
     within(TWO_POLLS_SECS, lambda: models(a) == {"p": "changed"})

@@ -199,7 +199,9 @@ def test_help_lists_every_command_and_explains_each() -> None:
     assert "gdsvc why ohio/dynamo/mocker-1" in one.out
 
 
-@pytest.mark.parametrize("line", ["gdsvc pools | head -n 0", "gdsvc serve --help | head -n 0"])
+@pytest.mark.parametrize(
+    "line", ["gdsvc pools | head -n 0", "gdsvc serve --help | head -n 0", "gdsvc dynamodb --help | head -n 0"]
+)
 def test_a_reader_that_leaves_is_no_error(fleet: Service, tmp_path: Path, line: str) -> None:
     done = through_a_shell(line, tmp_path, GDSVC_URL=url(fleet))
     assert (done.code, done.out) == (0, "")
@@ -213,8 +215,14 @@ def test_an_output_that_takes_nothing_is_one_line(fleet: Service, tmp_path: Path
     assert (closed.code, closed.err) == (0, "")
 
 
-@pytest.mark.parametrize("asked", ["--help", "serve --help", "serve --version"])
-def test_help_that_cannot_be_written_is_one_line(tmp_path: Path, asked: str) -> None:
+@pytest.mark.parametrize(
+    "asked",
+    [
+        *("--help", "serve --help", "serve --version", "dynamodb --help"),
+        "dynamodb create-table --dynamodb-table pools --dry-run",
+    ],
+)
+def test_help_or_a_plan_that_cannot_be_written_is_one_line(tmp_path: Path, asked: str) -> None:
     done = through_a_shell(f"gdsvc {asked} > /dev/full", tmp_path)
     assert (done.code, done.err) == (1, "gdsvc: cannot write the output: No space left on device\n")
 

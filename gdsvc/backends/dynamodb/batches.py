@@ -8,6 +8,7 @@ from types import TracebackType
 
 from msgspec import Struct
 
+from gdsvc import tasks
 from gdsvc.backends.dynamodb.codec import Item
 from gdsvc.backends.dynamodb.patience import Failed, Noted, patiently
 from gdsvc.backends.dynamodb.table import PUTS, Table
@@ -42,9 +43,7 @@ class Batches:
     ) -> None:
         if self._timer is not None:
             self._timer.cancel()
-        for call in self._calls:
-            call.cancel()
-        await asyncio.gather(*self._calls, return_exceptions=True)
+        await tasks.cancelled(self._calls)
         self._settle(list(self._waiting.values()), Failed("slow", "the service is stopping"))
 
     async def put(self, item: Item) -> None:

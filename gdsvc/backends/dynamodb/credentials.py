@@ -11,7 +11,7 @@ from datetime import datetime
 from types import TracebackType
 from typing import Any, Final
 
-from gdsvc import logs
+from gdsvc import logs, tasks
 
 EXPIRY: Final = "_expiry_time"  # of the client's credentials that end by a date; it has no public name
 LONGEST_WAIT_SECS: Final = 60.0  # files are read again that often; whoever renews early asks the client's own rule
@@ -40,8 +40,7 @@ class HeldCredentials:
     async def close(self) -> None:
         """Gives up waiting for the first."""
         if self._first is not None:
-            self._first.cancel()
-            await asyncio.gather(self._first, return_exceptions=True)
+            await tasks.cancelled([self._first])
 
     async def get_account_id(self) -> str | None:
         """Whose keys they are, where that is known."""
@@ -86,8 +85,7 @@ class KeptFresh:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
+            await tasks.cancelled([self._task])
         if self._held is not None:
             await self._held.close()
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Final, TypeAlias
 
-from gdsvc import logs
+from gdsvc import logs, tasks
 from gdsvc.backends.dynamodb import codec
 from gdsvc.backends.dynamodb.codec import Found, Item, Key, Place
 from gdsvc.backends.dynamodb.engine import DynamoEngine, Writer
@@ -69,8 +69,7 @@ class Reader:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
+            await tasks.cancelled([self._task])
 
     async def _run(self) -> None:
         now = asyncio.get_running_loop().time

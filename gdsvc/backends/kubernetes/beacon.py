@@ -10,6 +10,7 @@ from contextlib import suppress
 from types import TracebackType
 from typing import Final, Self
 
+from gdsvc import tasks
 from gdsvc.backends.kubernetes import leases
 from gdsvc.backends.kubernetes.echoes import Moment
 from gdsvc.backends.kubernetes.leases import Member, Wanted
@@ -41,9 +42,7 @@ class Beacon:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await tasks.cancelled(self._tasks)
         with suppress(GdsvcError, TimeoutError):
             async with asyncio.timeout(FAREWELL_SECS):
                 await self._writer.take_out(self.name)

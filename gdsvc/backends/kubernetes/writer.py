@@ -13,6 +13,7 @@ from math import ceil
 from types import TracebackType
 from typing import Final, Protocol, Self
 
+from gdsvc import tasks
 from gdsvc.backends.kubernetes import leases
 from gdsvc.backends.kubernetes.errands import Ahead, ClearAway, Done, Errand, Look, Pause, Put, TakeOut
 from gdsvc.backends.kubernetes.leases import Wanted, Written
@@ -107,9 +108,7 @@ class Writer:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await tasks.cancelled(self._tasks)
 
     async def put(self, wanted: Wanted) -> Written:
         """Writes that `wanted` is registered as of now; what the Lease says then. Raises DoesNotFit, Unavailable.
