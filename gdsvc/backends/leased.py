@@ -56,6 +56,10 @@ class LeasedStore(IndexedDirectory[Item, Key], Generic[Item, Key, Payload]):
     def _take(self, name: bytes, payload: Payload, source: str | None, cause: str, now: float) -> bool:
         """Shows what `payload` says, of which `cause` tells whence; False where it says nothing new."""
 
+    @abstractmethod
+    def _says(self, name: bytes, payload: Payload) -> bool:
+        """Whether `payload` is the newest that is known of `name`."""
+
     def _is_fixed(self, name: bytes) -> bool:
         """Whether `name` is listed whatever registers, or does not."""
         del name

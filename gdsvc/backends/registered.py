@@ -101,8 +101,7 @@ class RegisteredPools(LeasedStore[PoolListing, PoolKey, PoolRegistration]):
     def _take(self, name: bytes, payload: PoolRegistration, source: str | None, cause: str, now: float) -> bool:
         """Shows what the newest payload of a key says."""
         encoded = model.encode_registered(payload)
-        payloads = self._payloads.get(name) if self._payloads else None
-        latest = payloads.held.encoded if payloads and payloads.held else self._index.encoding(name)
+        latest = self._latest(name)
         if latest == encoded:
             return False
         facets = Facets(payload.model, payload.location.region if payload.location else None)
@@ -115,6 +114,14 @@ class RegisteredPools(LeasedStore[PoolListing, PoolKey, PoolRegistration]):
         else:
             self._change(name, _Shown(encoded, facets, source), latest, now)
         return True
+
+    def _says(self, name: bytes, payload: PoolRegistration) -> bool:
+        return self._latest(name) == model.encode_registered(payload)
+
+    def _latest(self, name: bytes) -> bytes | None:
+        """The newest payload, which may be held back."""
+        payloads = self._payloads.get(name) if self._payloads else None
+        return payloads.held.encoded if payloads and payloads.held else self._index.encoding(name)
 
     def _heard(self, listed: Listed) -> Registrations:
         payloads = self._payloads.get(listed.item)
@@ -209,3 +216,6 @@ class RegisteredReplicas(LeasedStore[RouterReplica, str, RouterReplica]):
         self.new += outcome == NEW
         self.changed += outcome == CHANGED
         return outcome != UNCHANGED
+
+    def _says(self, name: bytes, payload: RouterReplica) -> bool:
+        return self._index.encoding(name) == model.encode(payload)

@@ -52,6 +52,7 @@ def serve(cluster: Cluster, tmp_path: Path) -> Iterator[Serve]:
         def start(*flags: str, **options: Any) -> Service:
             if "--pool-discovery" not in flags:
                 flags = ("--pool-discovery", "mcs", "--registrations", "off", *flags)
-            return services.enter_context(running(tmp_path, *flags, environ=environ, **options))
+            options["environ"] = environ | options.get("environ", {})
+            return services.enter_context(running(tmp_path, *flags, **options))
 
         yield start

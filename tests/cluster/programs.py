@@ -23,6 +23,12 @@ PORTS = range(20_000, 32_000)  # below those that the system gives to outgoing c
 
 def free_port() -> int:
     """A port of 127.0.0.1 that nobody listens on, and that stays free while its program is away."""
+    return free_ports(1)[0]
+
+
+def free_ports(count: int) -> list[int]:
+    """As many, each another one."""
+    found: list[int] = []
     for port in random.sample(PORTS, 200):
         with closing(socket.socket()) as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -30,7 +36,9 @@ def free_port() -> int:
                 probe.bind(("127.0.0.1", port))
             except OSError:
                 continue
-            return port
+            found.append(port)
+        if len(found) == count:
+            return found
     raise AssertionError("no port is free")
 
 

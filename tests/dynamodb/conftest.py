@@ -7,9 +7,9 @@ import pytest
 
 from tests.dynamodb.faulty_table import FaultyTable, in_a_thread
 from tests.dynamodb.tables import table
-from tests.e2e.conftest import serve
+from tests.e2e.conftest import serve, tell
 
-__all__ = ["proxy", "serve", "shared_table"]
+__all__ = ["proxy", "serve", "shared_table", "tell"]
 
 
 @pytest.fixture

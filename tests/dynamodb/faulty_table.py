@@ -3,6 +3,7 @@
 import asyncio
 import json
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -13,6 +14,7 @@ from typing import Self
 import aiohttp
 from aiohttp import web
 
+from tests.e2e.store_faults import Write
 from tests.e2e.wire import PATIENCE
 
 TARGET = "x-amz-target"
@@ -24,16 +26,21 @@ class FaultyTable:
     """`async with FaultyTable(endpoint) as proxy`: from `proxy.url` to `endpoint`; what was done is in `done`.
 
     `fault(operation)` names what becomes of a call: "throttled", "cut", "lost" (done, but the answer is cut), "denied",
-    or "" where nothing does. `old(operation)`: the answer before the last one to the same request is given again.
+    or "" where nothing does. `old`: the answer before the last one to the same query is given again; `lag_secs`: the
+    last one that was true so long ago, or the first. `writes` are the heartbeats that the table has taken.
     """
 
     def __init__(self, endpoint: str) -> None:
         self._endpoint = endpoint
         self.fault: Callable[[str], str] = lambda operation: ""
+        self.expired: Callable[[str], bool] = lambda key: False  # of the access key that a call is signed with
         self.old = False
+        self.lag_secs = 0.0
+        self.writes: list[Write] = []
         self.done: Counter[tuple[str, str]] = Counter()
+        self.keys: Counter[str] = Counter()  # that calls were signed with
         self.url = ""
-        self._answers: dict[bytes, list[bytes]] = {}
+        self._answers: dict[bytes, list[tuple[float, bytes]]] = {}
         self._runner: web.AppRunner | None = None
         self._session: aiohttp.ClientSession | None = None
 
@@ -66,6 +73,10 @@ class FaultyTable:
         fault = self.fault(operation)
         self.done[operation, fault] += 1
         body = await request.read()
+        key = request.headers.get("authorization", "").partition("Credential=")[2].partition("/")[0]
+        self.keys[key] += 1
+        if self.expired(key):
+            return _refused("ExpiredTokenException")
         match fault:
             case "throttled":
                 return _refused("ProvisionedThroughputExceededException")
@@ -83,11 +94,29 @@ class FaultyTable:
         async with self._session.post(self._endpoint, data=body, headers=headers) as answer:
             read = await answer.read()
         if operation == "Query":
-            answers = self._answers.setdefault(body, [])
-            answers.append(read)
-            read = answers[-2:][0] if self.old else read
-            del answers[:-2]
+            read = self._aged(body, read)
+        if operation == "BatchWriteItem" and answer.status == 200:
+            self._note(body, read)
         return web.Response(body=read, status=answer.status, content_type="application/x-amz-json-1.0")
+
+    def _aged(self, query: bytes, answer: bytes) -> bytes:
+        """What is given for the `answer` that is true now."""
+        now, answers = time.monotonic(), self._answers.setdefault(query, [])
+        answers.append((now, answer))
+        if self.lag_secs:
+            while len(answers) > 1 and answers[1][0] <= now - self.lag_secs:
+                del answers[0]
+            return answers[0][1]
+        del answers[:-2]
+        return answers[0][1] if self.old else answer
+
+    def _note(self, body: bytes, answer: bytes) -> None:
+        left = json.dumps(json.loads(answer).get("UnprocessedItems", {}))
+        for requests in json.loads(body)["RequestItems"].values():
+            for item in (request["PutRequest"]["Item"] for request in requests):
+                key, stamp = item["sk"]["S"], item["r"]["S"]
+                if stamp not in left:
+                    self.writes.append(Write(key.rpartition("/")[2], stamp, time.monotonic()))
 
 
 def _refused(code: str) -> web.Response:

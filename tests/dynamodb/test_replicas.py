@@ -163,23 +163,39 @@ async def test_a_payload_that_hangs_on_its_way_does_not_undo_the_one_after_it(mi
         a = await stack.enter_async_context(replica(late, time))
         b = await stack.enter_async_context(replica(made, time))
         await beat(b, "p", "first")
-        cuts = ["cut"]  # the put of the older payload: repeated only once the newer has come
-        overtaken = asyncio.Event()
+        begun, overtaken = asyncio.Event(), asyncio.Event()
 
         def fault(operation: str) -> str:
-            if operation == "PutItem" and cuts:
-                overtaken.set()
-                return cuts.pop()
-            return ""
+            """Of the put of the older payload, which goes through only once the newer is there."""
+            if operation != "PutItem" or overtaken.is_set():
+                return ""
+            begun.set()
+            return "cut"
 
         slow.fault = fault
         older = asyncio.ensure_future(beat(a, "p", "older"))
-        await overtaken.wait()
+        await begun.wait()
         await beat(b, "p", "newer")
+        overtaken.set()
         await older
         for replica_ in (a, b):
             await replica_.reader.poll()
             assert models(replica_) == {"p": "newer"}
+
+
+async def test_a_heartbeat_that_renews_what_was_changed_elsewhere_hides_the_change_for_two_readings_at_most(
+    ministack: str,
+) -> None:
+    time = [0.0]
+    async with table(ministack) as made, replica(made, time) as a, replica(made, time) as b:
+        await beat(a, "p")
+        await b.reader.poll()
+        await beat(b, "p", "changed")
+        await beat(a, "p")  # by its body, which it has not read that another has replaced
+        for each in (a, b, a):
+            await each.reader.poll()
+        assert (models(a), models(b)) == ({"p": "changed"}, {"p": "changed"})
+        assert [event for event, _ in a.told] == ["pool.registered", "pool.changed"]
 
 
 async def test_a_refusal_is_told_by_its_code_and_counted(ministack: str) -> None:

@@ -94,6 +94,10 @@ class Watcher:
         self.broken = not received and not self.ended
         return not self.broken and not self.ended
 
+    def leave(self) -> None:
+        """Ends the stream from this side, also where another thread waits for it to tell something."""
+        self.connection.socket.shutdown(socket.SHUT_RDWR)
+
     def reset(self) -> None:
         """Leaves with a reset, as a process does that is killed with bytes unread."""
         self.connection.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))

@@ -7,6 +7,7 @@ content somebody replaces it would never read again. What is renewed here is use
 import asyncio
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import datetime
 from types import TracebackType
 from typing import Any, Final
@@ -16,6 +17,7 @@ from gdsvc import logs, tasks
 EXPIRY: Final = "_expiry_time"  # of the client's credentials that end by a date; it has no public name
 LONGEST_WAIT_SECS: Final = 60.0  # files are read again that often; whoever renews early asks the client's own rule
 SHORTEST_WAIT_SECS: Final = 5.0
+FIRST_SECS: Final = 10.0  # to wait for the first keys, so that no call has to; calls wait for later ones
 
 log = logs.get("gdsvc.dynamodb")
 
@@ -34,6 +36,7 @@ class HeldCredentials:
         if self.frozen is None:
             if self._first is None or self._first.done():
                 self._first = asyncio.create_task(self.renew())
+                self._first.add_done_callback(_retrieve)  # also where nobody waits any more
             await asyncio.shield(self._first)
         return self.frozen
 
@@ -62,12 +65,23 @@ class HeldCredentials:
         return ends_at.timestamp() - unix_now if isinstance(ends_at, datetime) else None
 
 
-class KeptFresh:
-    """A credential provider for a client's session: `async with` it while the client is in use."""
+def _retrieve(task: asyncio.Task[None]) -> None:
+    if not task.cancelled():
+        task.exception()
 
-    def __init__(self, chain: Any, unix_now: Callable[[], float] = time.time) -> None:
+
+class KeptFresh:
+    """A credential provider for a client's session: `async with` it while the client is in use.
+
+    Entering it waits for the first keys, `first_secs` at most.
+    """
+
+    def __init__(
+        self, chain: Any, unix_now: Callable[[], float] = time.time, *, first_secs: float = FIRST_SECS
+    ) -> None:
         self._chain = chain
         self._unix_now = unix_now
+        self._first_secs = first_secs
         self._held: HeldCredentials | None = None
         self._task: asyncio.Task[None] | None = None
 
@@ -78,6 +92,11 @@ class KeptFresh:
         return self._held
 
     async def __aenter__(self) -> "KeptFresh":
+        try:
+            await self._fetch_first()
+        except BaseException:
+            await self._close()
+            raise
         self._task = asyncio.create_task(self._run())
         return self
 
@@ -86,8 +105,18 @@ class KeptFresh:
     ) -> None:
         if self._task is not None:
             await tasks.cancelled([self._task])
+        await self._close()
+
+    async def _close(self) -> None:
         if self._held is not None:
             await self._held.close()
+
+    async def _fetch_first(self) -> None:
+        """Where it fails, the first call asks again, and is told."""
+        if self._held is not None:
+            with suppress(Exception):
+                async with asyncio.timeout(self._first_secs):
+                    await self._held.get_frozen_credentials()
 
     async def _run(self) -> None:
         failing = False

@@ -18,6 +18,7 @@ from gdsvc.backends.dynamodb.codec import Place
 from gdsvc.backends.dynamodb.keys import Kind, Part
 from gdsvc.backends.dynamodb.patience import Failed, Noted, patiently
 from gdsvc.backends.dynamodb.table import Table
+from gdsvc.backends.dynamodb.turns import Turns
 from gdsvc.backends.shared.sightings import Renewal
 from gdsvc.backends.shared.store import Registration, Written
 from gdsvc.errors import DoesNotFit, Unavailable
@@ -41,6 +42,7 @@ class Writer:
         self.place: Place | None = None
         self._table: Table | None = None
         self._batches: Batches | None = None
+        self.turns = Turns()  # of calls for one item
         self._name = secrets.token_hex(4)
         self._numbers = count(1)
 
@@ -135,6 +137,11 @@ class DynamoEngine:
         async with self._answering():
             return await self._put(name, max(version, 1), gone=True)
 
+    async def name_later(self, name: bytes, renewal: Renewal, version: int) -> None:
+        """Has `renewal`, if it still is the last, name the registration of `version`; one attempt. Raises Failed."""
+        key = self._writer.known_place().key(Part.RENEWAL, self._kind, name)
+        await self._writer.table.name_later(key, renewal.stamp, version)
+
     def _written(self, same: tuple[bytes, bytes], ended: "asyncio.Task[Written]") -> None:
         del self._writing[same]
         if not ended.cancelled():
@@ -186,7 +193,8 @@ class DynamoEngine:
         return await self._writer.put(self._kind, name, version, self._unix_now(), gone=gone)
 
     async def _patiently(self, call: Callable[[], Awaitable[T]], what: str) -> T:
-        return await patiently(call, self._writer.secs, self._writer.noted, what=what)
+        writer = self._writer
+        return await patiently(call, writer.secs, writer.noted, what=what, turns=writer.turns)
 
     @asynccontextmanager
     async def _answering(self) -> AsyncGenerator[None]:

@@ -8,6 +8,8 @@ import random
 from collections.abc import Awaitable, Callable
 from typing import Final, Literal, TypeVar
 
+from gdsvc.backends.dynamodb.turns import Turns
+
 T = TypeVar("T")
 
 FaultKind = Literal["throttled", "slow", "unreachable", "server", "refused", "absent", "credentials"]
@@ -23,7 +25,8 @@ FAULT_KINDS: Final[tuple[FaultKind, ...]] = (
 
 FIRST_WAIT_SECS = 0.02
 LONGEST_WAIT_SECS = 1.0
-ATTEMPT_SHARE = 1 / 3  # of the time a call has: one that hangs leaves time for another
+FIRST_ATTEMPT_SHARE = 1 / 3  # of the time a call has: one that hangs leaves time for another
+ATTEMPTS_GROW = 2.0  # or a table that is slow throughout would be given up each time just before it answers
 SHORTEST_ATTEMPT_SECS = 0.25
 
 
@@ -39,17 +42,24 @@ class Failed(Exception):
 Noted = Callable[[FaultKind], None]
 
 
-async def patiently(call: Callable[[], Awaitable[T]], secs: float, noted: Noted, *, what: str) -> T:
-    """What `call` returns, repeated for at most `secs`; each failure is `noted`. Raises Failed, the last one."""
+async def patiently(
+    call: Callable[[], Awaitable[T]], secs: float, noted: Noted, *, what: str, turns: Turns | None = None
+) -> T:
+    """What `call` returns, repeated for at most `secs`; each failure is `noted`. Raises Failed, the last one.
+
+    Each attempt waits for its turn, if there are any, and its own time begins only then.
+    """
     now = asyncio.get_running_loop().time
     until = now() + secs
     wait_secs = FIRST_WAIT_SECS
+    attempt_secs = max(secs * FIRST_ATTEMPT_SHARE, SHORTEST_ATTEMPT_SECS)
     while True:
         try:
-            async with asyncio.timeout(min(max(secs * ATTEMPT_SHARE, SHORTEST_ATTEMPT_SECS), until - now())):
-                return await call()
+            async with asyncio.timeout_at(until):
+                return await (turns or Turns()).call(call, min(attempt_secs, until - now()))
         except TimeoutError:
             failed = Failed("slow", f"{what} took too long")
+            attempt_secs *= ATTEMPTS_GROW
         except Failed as error:
             failed = error
         noted(failed.kind)

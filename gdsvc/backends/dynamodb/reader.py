@@ -1,7 +1,7 @@
 """Reads the table for the stores: every renewal of every shard each poll, and registrations where they have changed.
 
 A pass shows what it finds page by page; it counts as read once all of it was. Retries within a pass, and then waits a
-little longer, until it can read again.
+little longer, until it can read again. A renewal that hides a change from others is made to name it after the pass.
 """
 
 import asyncio
@@ -24,11 +24,23 @@ SHARDS_AT_ONCE: Final = 8
 CALL_SECS: Final = 5.0  # for one page or batch, its repetitions included; less where a pass is due more often
 LONGEST_WAIT_SECS: Final = 10.0  # between two passes that fail
 STEP: Final = 200  # renewals shown before others get their turn
+NAMING_SECS: Final = 1.0  # for that, once; what fails the next pass does
+NAMED_AT_ONCE: Final = 100  # renewals of one pass that are made to name a later registration; the next does the rest
 
 log = logs.get("gdsvc.dynamodb")
 
 Store: TypeAlias = SharedStore[Any, Any, Any]
 NameOf: TypeAlias = tuple[Kind, bytes]
+
+
+class _Pass:
+    """What one pass has found so far."""
+
+    def __init__(self, place: Place, kinds: Iterable[Kind]) -> None:
+        self.place = place
+        self.present: dict[Kind, set[bytes]] = {kind: set() for kind in kinds}
+        self.unreadable: set[NameOf] = set()
+        self.outdated: list[tuple[Found, int]] = []  # and which version each ought to name
 
 
 class Reader:
@@ -105,19 +117,19 @@ class Reader:
         place = self._writer.place
         if place is None:
             place = self._writer.place = await self.layout()
-        present: dict[Kind, set[bytes]] = {kind: set() for kind in self._stores}
-        unreadable: set[NameOf] = set()
+        found = _Pass(place, self._stores)
         limit = asyncio.Semaphore(SHARDS_AT_ONCE)
         try:
             async with asyncio.TaskGroup() as group:
                 for shard in shards(place.shards):
-                    group.create_task(self._read_shard(limit, place, shard, present, unreadable))
+                    group.create_task(self._read_shard(limit, shard, found))
         except* Failed as failures:
             raise _first(failures) from None
         for kind, store in self._stores.items():
-            store.prune(present[kind])
+            store.prune(found.present[kind])
             store.read(began_at[kind])
-        self._went_well(unreadable)
+        self._went_well(found.unreadable)
+        await asyncio.gather(*(self._name_later(*each) for each in found.outdated[:NAMED_AT_ONCE]))
 
     async def layout(self) -> Place:
         """How the table is laid out. Raises Failed, also where this version cannot read it."""
@@ -137,22 +149,23 @@ class Reader:
             log.warning("dynamodb.unreadable", kind=kind.name.lower(), key=name.decode(errors="replace"))
         self._unreadable = unreadable
 
-    async def _read_shard(
-        self,
-        limit: asyncio.Semaphore,
-        place: Place,
-        shard: str,
-        present: Mapping[Kind, set[bytes]],
-        unreadable: set[NameOf],
-    ) -> None:
+    async def _name_later(self, found: Found, version: int) -> None:
+        """For the replicas that have not read that version; where it fails, the next pass finds the renewal again."""
+        try:
+            async with asyncio.timeout(min(self._call_secs, NAMING_SECS)):
+                await self._engines[found.kind].name_later(found.name, found.renewal, version)
+        except TimeoutError:
+            self._writer.noted("slow")
+        except Failed as failed:
+            self._writer.noted(failed.kind)
+
+    async def _read_shard(self, limit: asyncio.Semaphore, shard: str, found: _Pass) -> None:
         async with limit:
             after: Item | None = None
             while True:
                 page = await self._page(shard, after)
-                found = [each for item in page.items if (each := codec.found_in(item)) and each.kind in self._stores]
-                for each in found:
-                    present[each.kind].add(each.name)
-                await self._show(place, found, unreadable)
+                renewals = [each for item in page.items if (each := codec.found_in(item)) and each.kind in self._stores]
+                await self._show(await self._passed(renewals, found), found)
                 if page.after is None:
                     return
                 after = page.after
@@ -162,15 +175,28 @@ class Reader:
             lambda: self._writer.table.renewals(shard, after), self._call_secs, self._writer.noted, what="query"
         )
 
-    async def _show(self, place: Place, found: Sequence[Found], unreadable: set[NameOf]) -> None:
-        lacking = [each for each in found if self._stores[each.kind].lacks(each.name, each.renewal)]
-        registrations = await self._registrations(place, lacking)
-        for start in range(0, len(found), STEP):
-            for each in found[start : start + STEP]:
-                whose = (each.kind, each.name)
-                registration = registrations.get(whose)
-                if self._stores[each.kind].show(each.name, each.renewal, registration) is Shown.UNREADABLE:
-                    unreadable.add(whose)
+    async def _passed(self, renewals: Sequence[Found], found: _Pass) -> Sequence[Found]:
+        """Those that say more than that what is known was renewed."""
+        left: list[Found] = []
+        for start in range(0, len(renewals), STEP):
+            step = renewals[start : start + STEP]
+            for kind, store in self._stores.items():
+                of_kind = [each for each in step if each.kind is kind]
+                found.present[kind].update(each.name for each in of_kind)
+                left += store.renewed(of_kind)
+            await asyncio.sleep(0)
+        return left
+
+    async def _show(self, renewals: Sequence[Found], found: _Pass) -> None:
+        lacking = [each for each in renewals if self._stores[each.kind].lacks(each.name, each.renewal)]
+        registrations = await self._registrations(found.place, lacking)
+        for start in range(0, len(renewals), STEP):
+            for each in renewals[start : start + STEP]:
+                whose, store = (each.kind, each.name), self._stores[each.kind]
+                if store.show(each.name, each.renewal, registrations.get(whose)) is Shown.UNREADABLE:
+                    found.unreadable.add(whose)
+                if version := store.outdates(each.name, each.renewal):
+                    found.outdated.append((each, version))
             await asyncio.sleep(0)
 
     async def _registrations(self, place: Place, lacking: Sequence[Found]) -> dict[NameOf, Registration]:

@@ -26,6 +26,7 @@ PAGE: Final = 500  # renewals that one Query returns: taking in more would hold 
 CONNECTIONS: Final = 64
 CONNECT_SECS: Final = 2.0
 READ_SECS: Final = 10.0  # the client's own; whoever calls is less patient
+CONTAINER_SECS: Final = 10.0  # for a container's endpoint to give keys, where the client of itself gives up after 2
 
 _CODES: Final[Mapping[str, FaultKind]] = {
     "ProvisionedThroughputExceededException": "throttled",
@@ -123,6 +124,17 @@ class Table:
             ExpressionAttributeValues={":until": {"N": str(kept_until(unix_now))}, ":version": {"N": str(version)}},
         )
 
+    async def name_later(self, key: Key, stamp: str, version: int) -> bool:
+        """Has the renewal of `stamp` name the later `version`; False where another renewal is there, or it does."""
+        return await self._conditional(
+            "update_item",
+            TableName=self.name,
+            Key=key,
+            UpdateExpression="SET v = :version",
+            ConditionExpression="r = :stamp AND v < :version",
+            ExpressionAttributeValues={":stamp": {"S": stamp}, ":version": {"N": str(version)}},
+        )
+
     async def _put(self, item: Item, **condition: Any) -> bool:
         return await self._conditional("put_item", TableName=self.name, Item=item, **condition)
 
@@ -207,7 +219,9 @@ def _refusal(response: Mapping[str, Any], operation: str) -> Exception:
 async def opened(name: str, region: str | None, endpoint_url: str | None) -> AsyncGenerator[Table]:
     """The table, over a client of its own. Raises NotInstalled; Failed where region or credentials are not there."""
     session, config = await asyncio.to_thread(_loaded)  # which takes seconds
-    fresh = KeptFresh(session.get_component("credential_provider"))
+    if region is not None:
+        session.set_config_variable("region", region)  # whoever gives keys is asked there too, not in all the world
+    fresh = KeptFresh(_patient_chain(session))
     session.register_component("credential_provider", fresh)
     try:
         making = session.create_client("dynamodb", region_name=region, endpoint_url=endpoint_url, config=config)
@@ -237,6 +251,7 @@ def _loaded() -> tuple[Any, Any]:
         retries={"total_max_attempts": 1, "mode": "standard"},  # patience.py repeats, within the heartbeat's time
         parameter_validation=False,  # what is sent is written in codec.py; it takes a third of a call
         tcp_keepalive=True,
+        user_agent="gdsvc",  # else it is put together anew for each call, twice, which is a sixth of what a call costs
     )
     session = session_module.get_session()
     session.register_component("response_parser_factory", _plain_parsers())
@@ -245,6 +260,16 @@ def _loaded() -> tuple[Any, Any]:
         loader.load_service_model("dynamodb", kind)
     loader.load_data("endpoints")
     return session, config
+
+
+def _patient_chain(session: Any) -> Any:
+    """AWS's own chain, in which the endpoint of a container has CONTAINER_SECS for each of its three attempts."""
+    credentials = importlib.import_module("aiobotocore.credentials")
+    utils = importlib.import_module("aiobotocore.utils")
+    fetcher = type("Fetcher", (utils.AioContainerMetadataFetcher,), {"TIMEOUT_SECONDS": CONTAINER_SECS})
+    chain = session.get_component("credential_provider")
+    chain.insert_before(credentials.AioContainerProvider.METHOD, credentials.AioContainerProvider(fetcher=fetcher()))
+    return chain
 
 
 def _plain_parsers() -> Any:

@@ -81,6 +81,13 @@ class Sightings:
         known = self._seen.get(name)
         return 0 if known is None else known.version
 
+    def outdates(self, name: bytes, renewal: Renewal) -> int:
+        """The later version that `renewal` ought to name, if it is the last one seen; 0 where it names the latest."""
+        known = self._seen.get(name)
+        if known is None or known.version <= renewal.version or renewal.gone:
+            return 0
+        return known.version if known.stamps[-1] == renewal.stamp else 0
+
     def lease_secs(self, name: bytes) -> float | None:
         """What the writer of the last renewal granted; None where none was seen."""
         known = self._seen.get(name)

@@ -51,6 +51,18 @@ class Written(Struct, frozen=True, gc=False):
     registration: Registration
 
 
+class Renewed(Protocol):
+    """A renewal that was found in the store, and whose."""
+
+    @property
+    def name(self) -> bytes: ...
+    @property
+    def renewal(self) -> Renewal: ...
+
+
+Said = TypeVar("Said", bound=Renewed)
+
+
 class Engine(Protocol):
     """Writes to a shared store, for one kind of member. A name is a sort key (bytes that tell members apart).
 
@@ -173,6 +185,25 @@ class SharedStore(LeasedStore[Item, Key, Payload]):
         self._reading.unread(self._clock.now() if since is None else since)
         self.advance()
 
+    def renewed(self, found: Iterable[Said]) -> list[Said]:
+        """Takes the renewals that were seen before or are of the registration known here; gives the others.
+
+        Those that `outdates` has a word on are among the others. Most are taken here, and of a whole table this costs
+        half as much as to `show` them one by one. Not bounded: give few.
+        """
+        now, unix_now = self._now(), self._unix_now()
+        left: list[Said] = []
+        for each in found:
+            name, renewal = each.name, each.renewal
+            news = self._sightings.news(name, renewal, unix_now)
+            is_taken = news is News.RENEWED and not self._lacks(name, renewal, news) and not self._is_fixed(name)
+            if is_taken:
+                self._sightings.saw(name, renewal)
+                self._index.extend(name, now, renewal.lease_secs)
+            if not (is_taken or news is News.NOTHING) or self._sightings.outdates(name, renewal):
+                left.append(each)
+        return left
+
     def lacks(self, name: bytes, renewal: Renewal) -> bool:
         """Whether the registration is needed to show what `renewal` says."""
         return self._lacks(name, renewal, self._sightings.news(name, renewal, self._unix_now()))
@@ -185,7 +216,7 @@ class SharedStore(LeasedStore[Item, Key, Payload]):
     def show(self, name: bytes, renewal: Renewal, registration: Registration | None = None) -> Shown:
         """Shows what was found of `name`; where it `lacks` the registration, with that, or else nothing is shown."""
         news = self._sightings.news(name, renewal, self._unix_now())
-        if news is News.NOTHING:  # so it is with most of them
+        if news is News.NOTHING:
             return Shown.NOTHING
         lacking = self._lacks(name, renewal, news)
         if self._is_fixed(name) or (lacking and registration is None):
@@ -201,6 +232,13 @@ class SharedStore(LeasedStore[Item, Key, Payload]):
         if news is News.RENEWED and name in self._index:
             self._index.extend(name, self._now(), renewal.lease_secs)
         return Shown.TAKEN
+
+    def outdates(self, name: bytes, renewal: Renewal) -> int:
+        """The later version that `renewal`, the last one seen, ought to name, so that all replicas hear of it; 0: none.
+
+        It was written by a replica that had not read that version yet, over the renewal that did name it.
+        """
+        return self._sightings.outdates(name, renewal)
 
     def gone(self, name: bytes) -> None:
         """The store holds nothing of `name` any more, and somebody meant that: it is not only old."""
@@ -244,10 +282,14 @@ class SharedStore(LeasedStore[Item, Key, Payload]):
     async def register(self, payload: Payload, body: bytes | None = None, source: str | None = None) -> Lease:
         """Registers or renews; of two payloads the one that reached the store last wins.
 
+        What was read of the store is not read again: a replica that has just started renews what it has found there.
+
         Raises LimitReached, Conflict for a fixed id, Unavailable where it could not be written.
         """
         name = self._named(payload)
         self._admit(name)
+        if self._says(name, payload) and await self._renewed(name, payload, body, source):
+            return self._lease
         stored = self._encode(payload)
         written = await self._engine.write(name, stored)
         if written.registration.payload == stored:
@@ -255,6 +297,15 @@ class SharedStore(LeasedStore[Item, Key, Payload]):
         elif (later := self._payload_of(name, written.registration)) is not None:
             self._wrote(name, later, None, source, written)
         return self._lease
+
+    async def _renewed(self, name: bytes, payload: Payload, body: bytes | None, source: str | None) -> bool:
+        renewal = await self._engine.renew(name, self._sightings.version(name))
+        if renewal is None or name not in self._index:
+            return False
+        self._sightings.saw(name, renewal)
+        unchanged = self._says(name, payload)  # while this was written
+        self._beat(name, body if unchanged else None, source, self._now(), fresh=False)
+        return True
 
     def _wrote(self, name: bytes, payload: Payload, body: bytes | None, source: str | None, written: Written) -> None:
         """Shows what the store holds now, unless a later change was seen while it was written."""

@@ -15,8 +15,16 @@ def _at(key: Key | Item) -> tuple[str, str]:
     return key["pk"]["S"], key["sk"]["S"]
 
 
+class Gate:
+    """Where a call waits: `reached` once it has come, until `opened`."""
+
+    def __init__(self) -> None:
+        self.reached = asyncio.Event()
+        self.opened = asyncio.Event()
+
+
 class ScriptedTable(Table):
-    """`before(operation)` and `after(operation)` may raise Failed, or wait; what has been called is in `calls`."""
+    """What was called is in `calls`; `fails`, `loses` and `hangs` say what becomes of the next, `hold` delays one."""
 
     def __init__(self) -> None:
         super().__init__(None, "scripted")
@@ -25,18 +33,30 @@ class ScriptedTable(Table):
         self.unprocessed: Callable[[Sequence[Item]], list[Item]] = lambda items: []
         self.fails: list[Failed] = []  # one for each call, from the first on
         self.loses: list[Failed] = []  # the same, once the call has done its work
+        self.spoils: dict[str, Failed] = {}  # for the next call of that operation
         self.description: dict[str, Any] | None = None
         self.ttl: dict[str, Any] = {}
         self.begun = asyncio.Event()
         self.hangs = 0  # calls that never end
+        self._gates: dict[str, Gate] = {}
+
+    def hold(self, operation: str) -> "Gate":
+        """Holds back the next call of that operation, before it does anything."""
+        gate = self._gates[operation] = Gate()
+        return gate
 
     async def _begin(self, operation: str, size: int = 1) -> None:
         self.calls.append((operation, size))
         self.begun.set()
+        if (gate := self._gates.pop(operation, None)) is not None:
+            gate.reached.set()
+            await gate.opened.wait()
         await asyncio.sleep(0)
         if self.hangs:
             self.hangs -= 1
             await asyncio.Event().wait()
+        if operation in self.spoils:
+            raise self.spoils.pop(operation)
         if self.fails:
             raise self.fails.pop(0)
 
@@ -75,6 +95,14 @@ class ScriptedTable(Table):
     async def renewals(self, shard: str, after: Item | None) -> Page:
         await self._begin("renewals")
         return Page([item for (pk, sk), item in self.items.items() if pk == shard and sk.startswith("h")], None)
+
+    async def name_later(self, key: Key, stamp: str, version: int) -> bool:
+        await self._begin("name_later")
+        there = self.items.get(_at(key))
+        if there is None or there["r"]["S"] != stamp or int(there["v"]["N"]) >= version:
+            return False
+        self.items[_at(key)] = there | {"v": {"N": str(version)}}
+        return True
 
     async def keep(self, key: Key, version: int, unix_now: float) -> bool:
         await self._begin("keep")

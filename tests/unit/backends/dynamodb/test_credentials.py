@@ -1,5 +1,6 @@
 """Credentials that are renewed before anybody waits for them."""
 
+import asyncio
 import re
 import sys
 from datetime import UTC, datetime
@@ -26,10 +27,13 @@ class Fetched:
     def __init__(self, key: str, ends_at: float | None = None) -> None:
         self.key = key
         self.fails = False
+        self.given = asyncio.Event()
+        self.given.set()
         if ends_at is not None:
             self._expiry_time = datetime.fromtimestamp(ends_at, UTC)
 
     async def get_frozen_credentials(self) -> Frozen:
+        await self.given.wait()
         if self.fails:
             raise RuntimeError("the endpoint does not answer")
         return Frozen(self.key)
@@ -103,6 +107,52 @@ async def test_they_are_renewed_after_half_of_their_life(ends_at: float | None, 
     await fresh.load_credentials()
     assert fresh._wait_secs(failing=False) == secs
     assert fresh._wait_secs(failing=True) == SHORTEST_WAIT_SECS
+
+
+async def test_no_call_waits_for_the_first_keys_which_are_fetched_on_entering() -> None:
+    fetched = Fetched("first", NOW + 120)
+    fetched.given.clear()
+    fresh = KeptFresh(Chain(fetched), lambda: NOW)
+    held = await fresh.load_credentials()
+    assert held is not None
+    entering = asyncio.ensure_future(fresh.__aenter__())
+    await asyncio.sleep(0)
+    assert not entering.done()
+    fetched.given.set()
+    await entering
+    assert held.frozen == Frozen("first")
+    await fresh.__aexit__(None, None, None)
+
+
+async def test_first_keys_that_fail_or_do_not_come_are_asked_for_again_by_the_first_call() -> None:
+    for slow in (False, True):
+        fetched = Fetched("first", NOW + 120)
+        fetched.fails = not slow
+        if slow:
+            fetched.given.clear()
+        fresh = KeptFresh(Chain(fetched), lambda: NOW, first_secs=0.01)
+        held = await fresh.load_credentials()
+        assert held is not None
+        async with fresh:
+            assert held.frozen is None
+            fetched.fails = False
+            fetched.given.set()
+            assert await held.get_frozen_credentials() == Frozen("first")
+
+
+async def test_who_gives_up_entering_leaves_nothing_behind() -> None:
+    fetched = Fetched("first", NOW + 120)
+    fetched.given.clear()
+    fresh = KeptFresh(Chain(fetched), lambda: NOW)
+    await fresh.load_credentials()
+    before = asyncio.all_tasks()
+    entering = asyncio.ensure_future(fresh.__aenter__())
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    entering.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await entering
+    assert asyncio.all_tasks() == before
 
 
 async def test_where_there_are_none_there_is_nothing_to_renew() -> None:

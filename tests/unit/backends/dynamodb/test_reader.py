@@ -1,7 +1,7 @@
 """Passes of reading over a table that answers as told."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
 import pytest
@@ -63,6 +63,63 @@ async def test_a_pass_shows_what_another_wrote_and_fetches_only_what_changed() -
         await other.reader.poll()
         assert [operation for operation, _ in one.table.calls] == ["renewals"] * 3
         assert other.models() == ["m"]
+
+
+async def overtaken(by: Stand, at: Stand, *, then: Callable[[], Awaitable[None]] | None = None) -> None:
+    """A renewal through `at` of what was registered first arrives behind a change through `by`."""
+    await at.reader.poll()
+    await at.store.register(pool("m"), b"m")
+    await by.reader.poll()
+    gate = at.table.hold("put_renewals")
+    late = asyncio.ensure_future(at.store.renew(b"m"))
+    await gate.reached.wait()
+    await by.store.register(pool("n"))
+    if then is not None:
+        await then()
+    gate.opened.set()
+    assert await late, "it was written, so it is answered"
+    assert int(at.table.of("hp/s/n/p")["v"]["N"]) < int(at.table.of("rp/s/n/p")["v"]["N"])
+
+
+async def test_a_renewal_that_arrives_behind_a_change_undoes_nothing() -> None:
+    async with stand() as a, stand(a.table) as b, stand(a.table) as c:
+        await overtaken(b, a, then=c.reader.poll)
+        for each in (c, b, c, b):
+            await each.reader.poll()
+            assert each.models() == ["n"]
+
+
+async def test_a_change_that_an_older_renewal_hides_is_shown_by_all_within_two_readings() -> None:
+    async with stand() as a, stand(a.table) as b:
+        await overtaken(b, a)
+        for each in (a, b, a):
+            await each.reader.poll()
+        assert (a.models(), b.models()) == (["n"], ["n"])
+        assert not await a.store.renew(b"m"), "what is not shown is not renewed by its body"
+
+
+async def test_it_is_the_reader_that_knows_the_change_that_makes_the_last_renewal_name_it_and_once() -> None:
+    async with stand() as a, stand(a.table) as b:
+        await overtaken(b, a)
+        a.table.calls.clear()
+        await a.reader.poll()
+        assert "name_later" not in [operation for operation, _ in a.table.calls]
+        for _ in range(2):
+            await b.reader.poll()
+        assert [operation for operation, _ in a.table.calls].count("name_later") == 1
+        await a.reader.poll()
+        assert (a.models(), a.store.index.renewed) == (["n"], 1), "it is no heartbeat"
+
+
+async def test_where_naming_a_change_fails_the_reading_counts_and_the_next_one_tries_again() -> None:
+    async with stand() as a, stand(a.table) as b:
+        await overtaken(b, a)
+        a.table.spoils["name_later"] = Failed("throttled", "busy")
+        await b.reader.poll()
+        assert b.store.trust is not Trust.UNREAD
+        await b.reader.poll()
+        await a.reader.poll()
+        assert a.models() == ["n"]
 
 
 async def test_an_item_that_cannot_be_read_is_counted_and_harms_nothing() -> None:

@@ -54,13 +54,16 @@ class Shelf:
 
 
 class ShelfEngine:
-    """Writes for one store. `before_writing` is called when a write of a registration has begun."""
+    """Writes for one store. `before_writing` is called when a write of a registration has begun, `before_renewing` when
+    a renewal has.
+    """
 
     def __init__(self, shelf: Shelf, lease_secs: float, unix_now: Callable[[], float]) -> None:
         self._shelf = shelf
         self._lease_secs = lease_secs
         self._unix_now = unix_now
-        self.before_writing: Callable[[], None] = lambda: None
+        self.before_writing: Callable[[], object] = lambda: None
+        self.before_renewing: Callable[[], object] = lambda: None
         self.renewals = 0
 
     async def write(self, name: bytes, payload: bytes) -> Written:
@@ -78,6 +81,7 @@ class ShelfEngine:
     async def renew(self, name: bytes, version: int) -> Renewal | None:
         """Renews what is there."""
         self._check()
+        self.before_renewing()
         return self._renewed(name, version) if name in self._shelf.registrations else None
 
     async def find(self, name: bytes) -> Renewal | None:

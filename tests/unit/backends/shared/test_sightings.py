@@ -60,6 +60,16 @@ def test_a_stamp_seen_before_that_names_a_later_version_is_news_of_the_version_a
     assert sightings.news(P, replace(FIRST, stamp="s2", version=2), NOW) is News.NOTHING
 
 
+def test_the_last_renewal_ought_to_name_the_latest_version_and_no_other_one_does() -> None:
+    sightings, last = seen(FIRST, version=3), replace(FIRST, stamp="s2", version=2)
+    sightings.saw(P, last)
+    assert sightings.outdates(P, last) == 3
+    assert sightings.outdates(P, replace(last, version=3)) == 0
+    assert sightings.outdates(P, replace(last, gone=True)) == 0
+    assert sightings.outdates(P, FIRST) == 0, "what a read of some seconds ago brings back"
+    assert sightings.outdates(b"q", last) == 0
+
+
 def test_a_renewal_that_says_gone_is_news_once() -> None:
     sightings, gone = seen(FIRST), replace(FIRST, stamp="s2", gone=True)
     assert sightings.news(P, gone, NOW) is News.GONE

@@ -69,6 +69,32 @@ async def test_what_one_replica_wrote_it_shows_at_once_and_the_other_with_its_ne
     assert models(b) == ["m"]
 
 
+async def test_a_replica_renews_what_it_has_read_without_reading_it_once_more() -> None:
+    stand = fleet()
+    a, b = stand.replicas
+    await a.store.register(pool())
+    b.poll()
+    written: list[str] = []
+    b.engine.before_writing = lambda: written.append("again")
+    await b.store.register(pool(), b"body")
+    assert (written, b.engine.renewals) == ([], 1)
+    assert await b.store.renew(b"body")
+    await b.store.register(pool("other"), b"other")
+    assert (written, models(b)) == (["again"], ["other"])
+
+
+async def test_a_renewal_of_what_changes_meanwhile_is_not_remembered_as_what_is_shown() -> None:
+    stand = fleet()
+    a, b = stand.replicas
+    await a.store.register(pool())
+    b.poll()
+    later = Registration(2, model.encode_listing(pool("other")))
+    b.engine.before_renewing = lambda: b.store.show(P, Renewal("later", b.unix_now(), 15.0, 2), later)
+    await b.store.register(pool(), b"body")
+    assert models(b) == ["other"]
+    assert not await b.store.renew(b"body")
+
+
 @pytest.mark.parametrize("wall_ahead_secs", [-3600.0, 0.0, 20.0, 500.0])
 async def test_a_pool_that_heartbeats_through_either_replica_stays_on_both_whatever_their_clocks_say(
     wall_ahead_secs: float,
