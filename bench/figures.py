@@ -67,6 +67,7 @@ NGINX = "nginx static"
 WHOLE_LIST = "gdsvc, the whole list"
 REFERENCE = "slow reference"
 MSGSPEC = "msgspec"
+AFTERNOON = "poll of an afternoon"
 
 _CPU = "µs of CPU a request"
 
@@ -161,6 +162,12 @@ def _instructions() -> Iterable[Figure]:
         theirs=f"{MSGSPEC} typed decode",
         must=0.30,
         aim=0.15,
+    )
+    yield figure(
+        name="poll/afternoon",
+        what="a renewal in a poll of a table",
+        ours=GDSVC,
+        theirs=AFTERNOON,
     )
     yield figure(
         name="pick/cycle",

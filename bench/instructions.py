@@ -4,6 +4,7 @@ A child, `python -m bench.instructions SUBJECT CALLS`, runs with N calls and wit
 call with its turn of a Python loop, which is the same loop on both sides of a ratio.
 """
 
+import asyncio
 import itertools
 import re
 import sys
@@ -15,6 +16,7 @@ from tempfile import TemporaryDirectory
 import msgspec
 
 from bench import payloads
+from bench.canned_table import NaiveReader, polled
 from bench.effort import Effort
 from bench.processes import Cores, outputs_of
 from gdsvc._pool_index import PoolIndex
@@ -66,12 +68,30 @@ def _cycle(calls: int) -> None:
         following()
 
 
+def _poll(calls: int) -> None:
+    """Polls of POOLS pools, all of them renewed since the last."""
+
+    async def polls() -> None:
+        async with polled(POOLS) as made:
+            for _ in range(calls // POOLS):
+                await made.poll()
+
+    asyncio.run(polls())
+
+
+def _poll_naively(calls: int) -> None:
+    reader = NaiveReader(POOLS)
+    for _ in range(calls // POOLS):
+        reader.poll()
+
+
 def _pools() -> list[tuple[str, list[str]]]:
     return [(f"pool-{number}", [f"http://10.0.0.{number}:8000"]) for number in range(POOLS_TO_PICK)]
 
 
 SUBJECTS: Mapping[str, Mapping[str, Callable[[int], None]]] = {
     "fast-path": {"PoolIndex.renew": _renew, "msgspec typed decode": _decode},
+    "poll": {"gdsvc": _poll, "poll of an afternoon": _poll_naively},
     "pick": {"RoundRobin.pick": _pick, "itertools.cycle": _cycle},
 }
 

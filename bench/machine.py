@@ -30,6 +30,7 @@ _PACKAGES = (
     "aiohttp",
     "msgspec",
     "kubernetes-asyncio",
+    "aiobotocore",
     "xxhash",
     "blake3",
     "fastapi",

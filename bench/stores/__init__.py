@@ -1,0 +1,1 @@
+"""What keeping registrations elsewhere costs: heartbeats, readings, calls and units, through each store."""
