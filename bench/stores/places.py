@@ -153,5 +153,5 @@ def _wait_until_ready(server: Server) -> None:
     while time.monotonic() < give_up_at:
         if get(server.port, "/ready")[0] == 200:
             return
-        time.sleep(0.05)
+        time.sleep(0.05)  # another program comes up: nothing tells when
     raise StartFailed(f"the service was not ready within {READY_SECS:g} s: {get(server.port, '/ready')[1]!r}")

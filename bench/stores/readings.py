@@ -18,7 +18,7 @@ POLLS: Final = 2  # of a round
 BETWEEN_SECS: Final = 0.4  # after the beginning of a poll: it is over, and the next is not due for some rounds
 MOST_LEASES: Final = 1_000  # each is a write to a real API server, and how many there are a watch does not feel
 FEWEST_RENEWED: Final = 1_000  # in a poll: of fewer what they cost is lost in what the calls cost
-QUIET_SECS: Final = 2.0
+QUIET_SECS: Final = 2.0  # in which nothing is asked of it: what it costs then is what is measured
 POLLS_COUNTED: Final = "store_polls_total"
 SETTLE_SECS: Final = 1.0  # after a start: what it has still to do
 PATIENCE_SECS: Final = 20.0
@@ -130,7 +130,7 @@ def _wait_for_a_poll(server: Server) -> None:
     while counter(server, POLLS_COUNTED) == before:
         if time.monotonic() > give_up_at:
             raise StartFailed("the service does not poll its table")
-        time.sleep(0.02)
+        time.sleep(0.02)  # what is looked at is another program's counter
     time.sleep(BETWEEN_SECS)
 
 

@@ -93,7 +93,7 @@ class FaultyApi:
         if self._random.random() < self.throttled:
             return web.Response(status=429, headers={"Retry-After": str(RETRY_AFTER_SECS)}, text="as told")
         if self._random.random() < self.slow:
-            await asyncio.sleep(SLOW_SECS)
+            await asyncio.sleep(SLOW_SECS)  # what is tested: a server that is slow
         cut, done = self._random.random() < self.cut, self._random.random() < 0.5
         if cut and not done:
             return _cut(request)

@@ -74,7 +74,7 @@ def run(start: Callable[[], Service], faults: Faults, tell: Tell, *, lag_secs: f
         time.sleep(TROUBLE_SECS / 2)
         faults.leave()
         gone_at = time.monotonic()
-        time.sleep(GONE_SECS)
+        time.sleep(GONE_SECS)  # longer than a view stays complete without a reading
         assert faults.held() == {write.pool: write.stamp for write in faults.writes()}, "so all writes are known"
         back_at = time.monotonic()
         faults.come_back()

@@ -127,7 +127,7 @@ class Fleet:
 
     async def look(self) -> list[List]:
         """The lists of those that have one, judged; not before it is time for the next look."""
-        await asyncio.sleep(max(0.0, self._look_at - time.monotonic()))
+        await asyncio.sleep(max(0.0, self._look_at - time.monotonic()))  # the pace of the looks
         self._look_at = time.monotonic() + LOOK_EVERY_SECS
         lists = [each for each in await asyncio.gather(*map(self._list, self.replicas)) if each is not None]
         self.judge.hear(lists)
@@ -150,7 +150,7 @@ class Fleet:
         for replica in itertools.cycle(self.replicas):
             replica.kill()
             replica.start()
-            await asyncio.sleep(KILL_EVERY_SECS)
+            await asyncio.sleep(KILL_EVERY_SECS)  # the pace of the kills
 
     async def change(self) -> None:
         """Pools stop, some for ever and some to come back as another; others change, or are taken out."""
@@ -164,7 +164,7 @@ class Fleet:
                 self.relays.start(away[turn - AWAY_TURNS][::2], "again")
             self.relays.change(changing[turn::CHANGES], "changed")
             await asyncio.gather(*map(self.relays.deregister, leaving[turn::CHANGES]))
-            await asyncio.sleep(CHANGE_EVERY_SECS)
+            await asyncio.sleep(CHANGE_EVERY_SECS)  # the pace of the changes
 
     @property
     def told(self) -> str:

@@ -78,7 +78,7 @@ class Relays:
         status, again_secs = await self._ask("DELETE", f"/pools/s/n/{pool.name}")
         while status in (LOST, 502, 503):
             alive_until = -math.inf  # an attempt whose answer is lost may have been carried out
-            await asyncio.sleep(again_secs)
+            await asyncio.sleep(again_secs)  # as a relay that was refused waits
             status, again_secs = await self._ask("DELETE", f"/pools/s/n/{pool.name}")
         assert status == 204 or (status == 404 and time.monotonic() > alive_until), (pool.name, status)
         pool.deregistered(time.monotonic())

@@ -1,4 +1,4 @@
-"""Puts of renewals, those that come within ten milliseconds in one call; each is done when its caller goes on.
+"""Puts of renewals, those that come within a few milliseconds in one call; each is done when its caller goes on.
 
 Of two for one key in one batch the newer is written, and both callers go on.
 """

@@ -67,4 +67,6 @@ async def patiently(
         if not failed.passing or now() + pause >= until:
             raise failed
         await asyncio.sleep(pause)
+        if now() >= until:  # a busy loop slept for longer: another attempt would only say that it had no time
+            raise failed
         wait_secs = min(2 * wait_secs, LONGEST_WAIT_SECS)

@@ -86,7 +86,7 @@ async def test_what_waits_for_its_turn_does_not_lose_its_time() -> None:
     turns, gate = Turns(), Gate()
     before = [asyncio.create_task(turns.call(gate, LONG_SECS)) for _ in range(FIRST)]
     late = asyncio.create_task(turns.call(answer, SHORT_SECS))
-    await asyncio.sleep(2 * SHORT_SECS)
+    await asyncio.sleep(2 * SHORT_SECS)  # longer than the call that waits may take
     gate.go()
     await asyncio.gather(*before, late)
 
@@ -127,7 +127,7 @@ class SerialTable:
         now = asyncio.get_running_loop().time()
         self.asked += 1
         self._free_at = max(self._free_at, now) + self._secs
-        await asyncio.sleep(self._free_at - now)
+        await asyncio.sleep(self._free_at - now)  # what a call takes
 
 
 async def persistently(table: Callable[[], Awaitable[None]], turns: Turns) -> None:
@@ -137,7 +137,7 @@ async def persistently(table: Callable[[], Awaitable[None]], turns: Turns) -> No
         try:
             return await patiently(table, 0.3, noted.append, what="put", turns=turns)
         except Failed:
-            await asyncio.sleep(0.01)
+            await asyncio.sleep(0.01)  # the pace of the relay
 
 
 async def test_a_table_that_is_asked_for_more_than_it_can_do_gets_everything_done() -> None:
@@ -149,5 +149,5 @@ async def test_a_table_that_is_asked_for_more_than_it_can_do_gets_everything_don
 
 async def test_a_table_that_is_slow_throughout_is_given_up_only_once() -> None:
     noted: list[FaultKind] = []
-    await patiently(lambda: asyncio.sleep(0.35), 0.9, noted.append, what="put", turns=Turns())
+    await patiently(lambda: asyncio.sleep(0.7), 1.8, noted.append, what="put", turns=Turns())
     assert noted == ["slow"]
