@@ -1,16 +1,13 @@
 """The composition root: reads the settings, builds the parts, wires them, runs them on uvloop, stops them in order."""
 
-import asyncio
 import gc
 import os
 import secrets
-import signal
 import sys
 from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import UTC, datetime
-from typing import Final, NoReturn
 
 import uvloop
 
@@ -37,9 +34,7 @@ from gdsvc.pool_discovery.changes import ChangeLog
 from gdsvc.pool_discovery.lease_clock import LeaseClock
 from gdsvc.pool_discovery.watch import Completeness
 from gdsvc.settings import Settings, Usage, format_faults, parse_serve
-
-NOTICE_SECS: Final = 2.0  # from failing /ready to closing the listener: two readiness probes of the manifest in deploy/
-NOTICE_SHARE: Final = 0.25  # of the grace period, at most
+from gdsvc.stopping import Stopping
 
 log = logs.get("gdsvc")
 
@@ -69,9 +64,7 @@ class Service:
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
-        self._draining = False
-        self._stop_asked = asyncio.Event()
-        self._notice_secs = 0.0
+        self._stopping = Stopping(settings.shutdown_grace_secs, self._told_to_stop)
         self._started_at = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
         self._port = settings.listen_port
         self._slots = slots_for(settings.max_watchers, raise_file_limit())
@@ -84,9 +77,7 @@ class Service:
 
     async def run(self) -> None:
         """Serves until SIGTERM or SIGINT. Raises ListenFailed, ServerEnded, CannotStart."""
-        loop = asyncio.get_running_loop()
-        loop.add_signal_handler(signal.SIGTERM, self._ask_to_stop, NOTICE_SECS)
-        loop.add_signal_handler(signal.SIGINT, self._ask_to_stop, 0.0)
+        self._stopping.listen()
         settings = self._settings
         tls = None
         if settings.tls_cert_path and settings.tls_key_path:
@@ -118,8 +109,7 @@ class Service:
                     registration_storage=settings.registration_storage,
                     version=__version__,
                 )
-                await self._until_told(server)
-                await self._drain(server)
+                await self._stopping.serve(server)
         log.info("service.stopped")
 
     @asynccontextmanager
@@ -176,37 +166,12 @@ class Service:
         yield metrics.CONNECTION_SLOTS, self._slots
 
     def _not_ready(self) -> tuple[str, ...]:
-        return ("shutting down",) if self._draining else self._discovery.not_ready()
+        return ("shutting down",) if self._stopping.is_asked else self._discovery.not_ready()
 
-    def _ask_to_stop(self, notice_secs: float) -> None:
-        if self._stop_asked.is_set():
-            log.warning("service.killed", reason="told to stop a second time")
-            _exit_hard()
-        self._draining = True
+    def _told_to_stop(self) -> None:
         self._watchers.stopping = True
         for feed in self._feeds:
             feed.close()
-        self._notice_secs = min(notice_secs, self._settings.shutdown_grace_secs * NOTICE_SHARE)
-        self._stop_asked.set()
-
-    async def _until_told(self, server: Server) -> None:
-        """Returns when a signal came; raises what ended the server where it ended by itself."""
-        told = asyncio.create_task(self._stop_asked.wait())
-        ended = asyncio.create_task(server.ended())
-        try:
-            await asyncio.wait({told, ended}, return_when=asyncio.FIRST_COMPLETED)
-            if ended.done():
-                await ended
-        finally:
-            told.cancel()
-            ended.cancel()
-
-    async def _drain(self, server: Server) -> None:
-        grace = self._settings.shutdown_grace_secs
-        log.info("service.stopping", notice_secs=self._notice_secs, grace_secs=grace)
-        if not await server.drain(self._notice_secs, grace):
-            log.warning("service.killed", reason="requests were still in hand when the grace period ended")
-            _exit_hard()
 
 
 def _discovery(settings: Settings, clock: LeaseClock, started_at: str, changes: ChangeLog) -> Discovery:
@@ -218,11 +183,6 @@ def _discovery(settings: Settings, clock: LeaseClock, started_at: str, changes: 
     joined = clusters.registrations == "join"
     storage = storage_of(settings, clock, started_at, changes) if joined else None
     return Clusters(settings, clusters, storage, started_at, changes)
-
-
-def _exit_hard() -> NoReturn:
-    sys.stderr.flush()
-    os._exit(1)
 
 
 def _tell_stall(gap_secs: float, forgiven_secs: float) -> None:

@@ -2,7 +2,8 @@
 
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
 from difflib import get_close_matches
 from types import ModuleType
 from typing import cast
@@ -12,7 +13,7 @@ from gdsvc.commands.failures import DONE, FAULT, INTERRUPTED, USAGE, Unwritable,
 from gdsvc.commands.manual import MANUALS, overview
 from gdsvc.commands.screen import ReaderLeft, leave_quietly, say, standard_output
 
-NAMES = ("serve", "dynamodb", *MANUALS)
+NAMES = ("serve", "frontend", "demo", "dynamodb", *MANUALS)
 HELP = f"""\
 usage: gdsvc COMMAND [flags]
 
@@ -20,6 +21,8 @@ Discovery of LLM inference pools and of the routers in front of them.
 
 the service:
   serve       run the discovery service
+  frontend    run the Global Frontend, which forwards OpenAI requests to the pools
+  demo        a fleet to try on this machine: service, three mock pools, frontend
   dynamodb    create-table, check: the table of --registration-storage dynamodb
 
 for people, who ask a service at --url or GDSVC_URL (default http://127.0.0.1:8080):
@@ -55,41 +58,67 @@ def _shielded(program: Callable[[Sequence[str]], int], prog: str, argv: Sequence
 
 
 def _serve(flags: Sequence[str], prog: str) -> int:
+    with _without_rich():
+        from gdsvc.cli import serve
+    return serve(flags, prog, standard_output().write)
+
+
+def _forward(flags: Sequence[str]) -> int:
+    with _without_rich():
+        from gdsvc.front import frontend
+    return frontend(flags, "gdsvc frontend", standard_output().write)
+
+
+@contextmanager
+def _without_rich() -> Generator[None]:
     """structlog loads rich where it finds it, for tracebacks that we never let it write: a fifth of the time to start.
 
     So it does not find it.
     """
     modules = cast("dict[str, ModuleType | None]", sys.modules)
     hidden = modules.setdefault("rich", None) is None
-    from gdsvc.cli import serve
-
+    yield
     if hidden:
         del modules["rich"]
-    return serve(flags, prog, standard_output().write)
 
 
 def _run(argv: Sequence[str]) -> int:
+    programs: dict[str, Callable[[Sequence[str]], int]] = {
+        "serve": lambda flags: _serve(flags, "gdsvc serve"),
+        "frontend": _forward,
+        "demo": _demonstrate,
+        "dynamodb": _run_on_table,
+    }
     match argv:
-        case ["serve" | "dynamodb" as name, *rest]:
-            return _serve(rest, "gdsvc serve") if name == "serve" else _run_on_table(rest)
+        case [name, *rest] if name in programs:
+            return programs[name](rest)
         case [name, *rest] if name in MANUALS:
             return _run_for_people(name, rest)
         case ["-h" | "--help" | "help"]:
             standard_output().write(HELP)
-            return DONE
         case ["--version"]:
             standard_output().write(f"gdsvc {__version__}\n")
-            return DONE
-        case [unknown, *_]:
-            near = get_close_matches(unknown[:80], NAMES, n=1)
-            hint = f"did you mean {near[0]}?" if near else f"there is: {', '.join(NAMES)}"
-            say(f"gdsvc: unknown command {unknown[:80]!r}; {hint}")
-            say("try 'gdsvc --help'")
-            return USAGE
         case _:
-            for line in HELP.splitlines():
-                say(line)
-            return USAGE
+            return _unknown(argv)
+    return DONE
+
+
+def _unknown(argv: Sequence[str]) -> int:
+    if not argv:
+        for line in HELP.splitlines():
+            say(line)
+        return USAGE
+    near = get_close_matches(argv[0][:80], NAMES, n=1)
+    hint = f"did you mean {near[0]}?" if near else f"there is: {', '.join(NAMES)}"
+    say(f"gdsvc: unknown command {argv[0][:80]!r}; {hint}")
+    say("try 'gdsvc --help'")
+    return USAGE
+
+
+def _demonstrate(argv: Sequence[str]) -> int:
+    from gdsvc.demo.run import demo
+
+    return demo(argv, standard_output().write, os.environ)
 
 
 def _run_on_table(argv: Sequence[str]) -> int:

@@ -29,8 +29,10 @@ PATH="$work/venv/bin:$PATH"
 # speed, or memory without the tracer's own.
 untraceable=(
   tests/unit/test_picker.py::test_threads_that_pick_while_another_swaps_see_only_pairs_of_a_snapshot
+  tests/unit/frontend/test_selection.py::test_a_pool_that_replaces_another_causes_no_false_refusal_under_200_catalogs_and_concurrent_selects
   tests/e2e/test_scale.py::test_100_000_pools_register_are_listed_and_expire_at_once_without_delaying_a_heartbeat
   tests/e2e/test_start_stop.py::test_the_service_is_live_within_half_a_second
+  tests/e2e/frontend/test_changes_of_pools.py::test_a_pool_is_used_moved_and_unused_within_100_ms_and_streams_in_hand_go_on
   tests/unit/test_pool_index.py::test_pools_that_come_and_go_while_nobody_lists_leave_nothing_behind
 )
 for test in "${untraceable[@]}"; do # pytest would say nothing of a name that is no more

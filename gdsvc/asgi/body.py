@@ -41,12 +41,17 @@ class Budget:
     def take(self, size: int) -> None:
         """Holds `size` more. Raises Unavailable where that is too much; nothing is held then."""
         if self.held + size > self.limit:
-            raise Unavailable("too many large bodies are arriving at once", retry_after_secs=1)
+            raise room_is_spent()
         self.held += size
 
     def give_back(self, size: int) -> None:
         """Holds `size` less."""
         self.held -= size
+
+
+def room_is_spent() -> Unavailable:
+    """What to raise where bodies that arrive hold as much as they may."""
+    return Unavailable("too many large bodies are arriving at once", retry_after_secs=1)
 
 
 async def read_body(scope: Scope, receive: Receive, limit: int, budget: Budget | None = None) -> bytes:

@@ -32,6 +32,7 @@ _LEAST_SECONDS: Final = 0.1  # what granian gets to stop in, however short the g
 _IDLE_SECONDS: Final = 0.5  # without a request in hand, after which a stop waits for no connection
 _SETTLE_SECONDS: Final = 0.25  # of the grace, kept to end by force what did not end in time
 _REQUEST_COROUTINE: Final = "future_watcher"  # granian's wrapper of each call of the app
+_OURS: Final = ("CancelledError", "BrokenOff")  # ends of requests that are no faults of an app, as granian writes them
 _TURNS_TO_START: Final = 4  # of the loop: serve(), its worker's task, and whatever a failed start wakes
 
 
@@ -214,7 +215,7 @@ class _GranianLog(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         target = logging.getLogger("granian")
         cause = record.getMessage().rpartition("\n")[2]  # granian writes the trace of a failed request into the text
-        if record.levelno < logging.ERROR or cause.startswith("CancelledError"):
+        if record.levelno < logging.ERROR or cause.startswith(_OURS):
             record.levelno, record.levelname = logging.DEBUG, "DEBUG"
         if target.isEnabledFor(record.levelno):
             target.handle(record)

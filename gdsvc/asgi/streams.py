@@ -15,6 +15,10 @@ _HEADERS: Final = (
 )
 
 
+class BrokenOff(Exception):
+    """Raised out of an app, it breaks off the answer that has begun: the caller sees a transfer that was aborted."""
+
+
 class End(Enum):
     """How a stream came to its end."""
 

@@ -4,16 +4,15 @@ What the routes answer is in the sibling modules; the table that joins them is i
 """
 
 import asyncio
-import re
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from functools import lru_cache
 
 from msgspec import Struct
 
 from gdsvc import logs
 from gdsvc._meter import RequestMeter
 from gdsvc.asgi.body import BodyTooLarge, Disconnected, refuse_body
+from gdsvc.asgi.heads import REFUSED_METHODS, BadHead, check_head
 from gdsvc.asgi.paths import split_path
 from gdsvc.asgi.responses import Response, respond
 from gdsvc.asgi.streams import Stream
@@ -24,10 +23,6 @@ from gdsvc.http.problems import BadRequest, MethodNotAllowed, UnsupportedMediaTy
 LARGE_BYTES = 64 * 1024  # of a body, from which on copying it through the caches costs more than a change of threads
 
 log = logs.get("gdsvc.http")
-
-# RFC 9110 section 7.2; header() makes a list with commas of two fields
-_HOST = re.compile(rb"(?:[A-Za-z0-9._~%!$&'()*+;=-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]*)?")
-_REFUSED_METHODS = ("CONNECT", "TRACE")  # no route has them, and what follows a CONNECT is no request
 
 Handler = Callable[..., Awaitable[Response | Stream]]  # (scope, receive, *names from the path)
 
@@ -122,13 +117,8 @@ class App:
         self._record(found, method, response, started_at)
 
     def _handler(self, found: _Found | None, method: str, scope: Scope) -> Handler:
-        host = header(scope, b"host")
-        if not (_is_host(host) if host else scope["http_version"] != "1.1"):  # granian gives b"" where there is none
-            raise BadRequest("expected one Host header that names a host")
-        coding = header(scope, b"transfer-encoding")
-        if coding is not None and coding.lower() != b"chunked":  # others reach us half decoded, if at all
-            raise BadRequest("expected no transfer coding but chunked", closes=True)
-        if method in _REFUSED_METHODS:
+        check_head(scope)
+        if method in REFUSED_METHODS:
             raise MethodNotAllowed(found.route.allow if found else "", closes=True)
         if found is None:
             raise NotFound("there is nothing at this path")
@@ -142,14 +132,9 @@ class App:
         self._meter.record(position, method, response.status, time.perf_counter() - started_at)
 
 
-@lru_cache(64)  # callers send one of a few
-def _is_host(host: bytes) -> bool:
-    return _HOST.fullmatch(host) is not None
-
-
 def _before_body(error: GdsvcError, found: _Found | None) -> bool:
     """Whether `error` is an answer that was clear before the body was read."""
-    return found is None or isinstance(error, (BadRequest, MethodNotAllowed, UnsupportedMediaType))
+    return found is None or isinstance(error, (BadHead, BadRequest, MethodNotAllowed, UnsupportedMediaType))
 
 
 def _announces_body(scope: Scope) -> bool:

@@ -3,6 +3,7 @@
 import msgspec
 
 from gdsvc.asgi.body import BodyTooLarge, BodyTooSlow
+from gdsvc.asgi.heads import BadHead
 from gdsvc.asgi.responses import Response, retry_after
 from gdsvc.errors import (
     Conflict,
@@ -52,6 +53,7 @@ class BadRequest(GdsvcError):
 
 
 STATUSES: tuple[tuple[type[GdsvcError], int], ...] = (
+    (BadHead, 400),
     (BadRequest, 400),
     (NotJson, 400),
     (NotFound, 404),
@@ -90,7 +92,7 @@ def _headers(error: GdsvcError) -> tuple[tuple[bytes, bytes], ...]:
     match error:
         case LimitReached() | Unavailable():
             return (retry_after(error.retry_after_secs),)
-        case BadRequest(closes=True) | BodyTooSlow():
+        case BadHead(closes=True) | BadRequest(closes=True) | BodyTooSlow():
             return (_CLOSE,)
         case MethodNotAllowed():
             allow = (b"allow", error.allow.encode())

@@ -6,6 +6,7 @@ A name that upstream chose otherwise is changed here and nowhere else.
 from enum import Enum
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from gdsvc.settings import values
 
@@ -26,12 +27,18 @@ class Heading(Enum):
     STORAGE = "with a --registration-storage other than memory"
 
 
+class TableHeading(Enum):
+    """The one group of the commands on the table of registrations."""
+
+    FLAGS = "flags"
+
+
 class Mode(Struct, frozen=True):
     """A flag's modes: it may be set only where `flag` has one of `choices`. Help lists it under `heading`."""
 
     flag: str
     choices: tuple[str, ...]
-    heading: Heading
+    heading: Enum
 
     def __str__(self) -> str:
         return f"{self.flag} {' or '.join(self.choices)}"
@@ -48,9 +55,12 @@ class Flag(Struct, frozen=True, kw_only=True):
     only_with: Mode | None = None
     repeatable: bool = False
     switch: str | None = None  # the value that the name alone stands for; such a flag takes none on the command line
+    group: Enum | None = None  # of --help, where it is not that of the mode
 
     @property
-    def heading(self) -> Heading:
+    def heading(self) -> Enum:
+        if self.group is not None:
+            return self.group
         return Heading.ALL if self.only_with is None else self.only_with.heading
 
     @property
@@ -336,4 +346,7 @@ WITH_TABLES = (
 )
 
 SERVE_FLAGS = ALL_MODES + WITH_REGISTRATIONS + WITH_CLUSTERS + WITH_STORAGE
-TABLE_FLAGS = (*(flag for flag in WITH_STORAGE if flag.name in TABLE_NAMES), *WITH_TABLES)
+TABLE_FLAGS = tuple(
+    replace(flag, group=TableHeading.FLAGS)
+    for flag in (*(flag for flag in WITH_STORAGE if flag.name in TABLE_NAMES), *WITH_TABLES)
+)

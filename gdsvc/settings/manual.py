@@ -2,10 +2,13 @@
 
 import textwrap
 from argparse import ArgumentParser, HelpFormatter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
+
+from msgspec import Struct
 
 from gdsvc import __version__
-from gdsvc.settings.flags import Flag, Heading
+from gdsvc.settings.flags import Flag
 
 EPILOG = (
     "Each flag has an environment variable, named beside it: an empty one counts as unset, and the command line wins. "
@@ -17,6 +20,20 @@ TABLE_COMMANDS = {
     "create-table": "make the table, with time to live and layout, as far as it is not there yet",
     "check": "look at keys, time to live, layout and clock, and try each permission that the service needs",
 }
+
+
+class Manual(Struct, frozen=True):
+    """What help says beside the flags. `commands` are what stands before them, `examples` the end, as it is."""
+
+    description: str
+    commands: Mapping[str, str] = MappingProxyType({})
+    examples: str = ""
+
+
+SERVE = Manual("Serves the lists of live inference pools and router replicas over HTTP.")
+TABLE = Manual(
+    "Makes the DynamoDB table of --registration-storage dynamodb, and finds out what is wrong with it.", TABLE_COMMANDS
+)
 
 
 class _Formatter(HelpFormatter):
@@ -34,46 +51,37 @@ def version_text() -> str:
     return f"gdsvc {__version__}"
 
 
-def help_text(prog: str, flags: Iterable[Flag]) -> str:
-    """The whole help, ending in a newline."""
+def help_text(prog: str, flags: Iterable[Flag], manual: Manual) -> str:
+    """The whole help, ending in a newline; groups stand in the order in which the flags bring them."""
+    flags = tuple(flags)
+    commands = f"{{{','.join(manual.commands)}}} " if manual.commands else ""
     parser = ArgumentParser(
         prog=prog,
-        usage="%(prog)s [--flag VALUE | --flag=VALUE]...",
-        description="Serves the lists of live inference pools and router replicas over HTTP.",
+        usage=f"%(prog)s {commands}[--flag VALUE | --flag=VALUE]...",
+        description=manual.description,
         epilog=EPILOG,
         formatter_class=_Formatter,
         add_help=False,
     )
-    groups = {heading: parser.add_argument_group(heading.value) for heading in Heading}
-    groups[Heading.ALL].add_argument("-h", "--help", action="help", help="Show this help and exit.")
-    groups[Heading.ALL].add_argument("--version", action="version", help="Show the version and exit.")
-    for flag in flags:
-        metavar = flag.metavar.replace("%", "%%")
-        groups[flag.heading].add_argument(flag.name, metavar=metavar, help=_sentences(flag).replace("%", "%%"))
-    return parser.format_help()
-
-
-def table_help_text(prog: str, flags: Iterable[Flag]) -> str:
-    """The help of the commands on the table of registrations, ending in a newline."""
-    parser = ArgumentParser(
-        prog=prog,
-        usage=f"%(prog)s {{{','.join(TABLE_COMMANDS)}}} [--flag VALUE]...",
-        description="Makes the DynamoDB table of --registration-storage dynamodb, and finds out what is wrong with it.",
-        epilog=EPILOG,
-        formatter_class=_Formatter,
-        add_help=False,
-    )
-    commands = parser.add_argument_group("commands")
-    for name, does in TABLE_COMMANDS.items():
-        commands.add_argument(name, help=does.replace("%", "%%"), nargs="?")
-    group = parser.add_argument_group("flags")
+    if manual.commands:
+        _explain(parser, manual.commands)
+    groups = {heading: parser.add_argument_group(heading.value) for heading in dict.fromkeys(f.heading for f in flags)}
+    first = groups[flags[0].heading]
+    first.add_argument("-h", "--help", action="help", help="Show this help and exit.")
+    first.add_argument("--version", action="version", help="Show the version and exit.")
     for flag in flags:
         text = _sentences(flag).replace("%", "%%")
         if flag.switch is None:
-            group.add_argument(flag.name, metavar=flag.metavar, help=text)
+            groups[flag.heading].add_argument(flag.name, metavar=flag.metavar.replace("%", "%%"), help=text)
         else:
-            group.add_argument(flag.name, action="store_true", help=text)
-    return parser.format_help()
+            groups[flag.heading].add_argument(flag.name, action="store_true", help=text)
+    return parser.format_help() + manual.examples
+
+
+def _explain(parser: ArgumentParser, commands: Mapping[str, str]) -> None:
+    group = parser.add_argument_group("commands")
+    for name, does in commands.items():
+        group.add_argument(name, help=does.replace("%", "%%"), nargs="?")
 
 
 def _sentences(flag: Flag) -> str:

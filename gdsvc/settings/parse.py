@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from gdsvc.settings import tls, values
 from gdsvc.settings.flags import CHOOSERS, CLUSTERS, DYNAMODB, KUBERNETES, SERVE_FLAGS, TABLE_FLAGS, Flag, Mode
-from gdsvc.settings.manual import TABLE_COMMANDS, help_text, table_help_text, version_text
+from gdsvc.settings.manual import SERVE, TABLE, TABLE_COMMANDS, help_text, version_text
 from gdsvc.settings.sources import Given, merge, read_argv
 from gdsvc.settings.values import Expected, shown
 
@@ -94,12 +94,13 @@ def format_faults(faults: Sequence[str], prog: str = "gdsvc serve") -> str:
 Show = Callable[[str], object]
 
 
-def _print(text: str) -> None:
+def print_text(text: str) -> None:
+    """The Show of a program that has no other."""
     sys.stdout.write(text)
 
 
 def parse_serve(
-    argv: Sequence[str], environ: Mapping[str, str], prog: str = "gdsvc serve", show: Show = _print
+    argv: Sequence[str], environ: Mapping[str, str], prog: str = "gdsvc serve", show: Show = print_text
 ) -> Settings:
     """The settings of the discovery service. `argv` is without the program's name.
 
@@ -108,9 +109,9 @@ def parse_serve(
     flags = {flag.name: flag for flag in SERVE_FLAGS}
     line = read_argv(argv, flags)
     if line.asked is not None:
-        show(help_text(prog, SERVE_FLAGS) if line.asked == "--help" else f"{version_text()}\n")
+        show(help_text(prog, SERVE_FLAGS, SERVE) if line.asked == "--help" else f"{version_text()}\n")
         raise SystemExit(0)
-    reading = _Reading(flags, merge(line, environ, flags), line.faults)
+    reading = Reading(flags, merge(line, environ, flags), line.faults)
     reading.read_modes()
     reading.read_others()
     reading.check_lease()
@@ -134,15 +135,15 @@ class TableSettings(Struct, frozen=True, kw_only=True):
     dry_run: bool
 
 
-def parse_table(argv: Sequence[str], environ: Mapping[str, str], prog: str, show: Show = _print) -> TableSettings:
+def parse_table(argv: Sequence[str], environ: Mapping[str, str], prog: str, show: Show = print_text) -> TableSettings:
     """The settings of `gdsvc dynamodb COMMAND`; `argv` begins with the command. Raises as parse_serve does."""
     flags = {flag.name: flag for flag in TABLE_FLAGS}
     command = argv[0] if argv and not argv[0].startswith("-") else None
     line = read_argv(argv if command is None else argv[1:], flags)
     if line.asked is not None:
-        show(table_help_text(prog, TABLE_FLAGS) if line.asked == "--help" else f"{version_text()}\n")
+        show(help_text(prog, TABLE_FLAGS, TABLE) if line.asked == "--help" else f"{version_text()}\n")
         raise SystemExit(0)
-    reading = _Reading(flags, merge(line, environ, flags), line.faults)
+    reading = Reading(flags, merge(line, environ, flags), line.faults)
     if command not in TABLE_COMMANDS:
         given = "" if command is None else f", got {shown(command)}"
         reading.faults.insert(0, f"expected one of the commands {', '.join(TABLE_COMMANDS)}{given}")
@@ -155,13 +156,23 @@ def parse_table(argv: Sequence[str], environ: Mapping[str, str], prog: str, show
     return msgspec.convert(fields | {"command": command, "dry_run": fields["dry_run"] == "yes"}, TableSettings)
 
 
-class _Reading:
-    """One command line while it is read: values by flag name so far, faults so far."""
+class Reading:
+    """One command line while it is read: values by flag name so far, faults so far.
 
-    def __init__(self, flags: Mapping[str, Flag], given: Mapping[str, Given], faults: list[str]) -> None:
+    `choosers` are the flags that choose a mode.
+    """
+
+    def __init__(
+        self,
+        flags: Mapping[str, Flag],
+        given: Mapping[str, Given],
+        faults: list[str],
+        choosers: Sequence[str] = CHOOSERS,
+    ) -> None:
         self.flags = flags
         self.given = given
         self.faults = faults
+        self.choosers = choosers
         self.values: dict[str, object] = {}
 
     def label(self, name: str) -> str:
@@ -169,12 +180,12 @@ class _Reading:
 
     def read_modes(self) -> None:
         """The flags that choose a mode, on which it depends which others may be set."""
-        for name in CHOOSERS:
+        for name in self.choosers:
             self._read(self.flags[name])
 
     def read_others(self) -> None:
         for name, flag in self.flags.items():
-            if name not in CHOOSERS and self._fits_mode(flag):
+            if name not in self.choosers and self._fits_mode(flag):
                 self._read(flag)
 
     def _fits_mode(self, flag: Flag) -> bool:
@@ -218,8 +229,8 @@ class _Reading:
 
     def check_named_once(self) -> None:
         """What is given twice under one name contradicts itself."""
-        for flag, word in (("--router", "id"), ("--location", "cluster")):
-            given = msgspec.convert(self.values.get(flag, ()), tuple[tuple[str | None, ...], ...])
+        for flag, word in (("--router", "id"), ("--location", "cluster"), ("--pool", "id")):
+            given = msgspec.convert(self.values.get(flag, ()), tuple[tuple[object, ...], ...])
             for name, count in Counter(str(first) for first, *_ in given).items():
                 if count > 1:
                     self.faults.append(
@@ -273,7 +284,13 @@ class _Reading:
         return path
 
 
-def _settings(reading: _Reading, environ: Mapping[str, str]) -> Settings:
+def log_level(reading: Reading, environ: Mapping[str, str]) -> object:
+    """The level that counts: what is set for us, else what the fleet's own variable says, else the default."""
+    fallback = values.first_level(environ.get(LEVEL_VARIABLE, ""))
+    return fallback if fallback and "--log-level" not in reading.given else reading.values["--log-level"]
+
+
+def _settings(reading: Reading, environ: Mapping[str, str]) -> Settings:
     fields = {name.removeprefix("--").replace("-", "_"): value for name, value in reading.values.items()}
     fields["listen_host"], fields["listen_port"] = msgspec.convert(fields["listen"], tuple[str, int])
     fields["routers"] = fields.get("router", ())
@@ -285,6 +302,5 @@ def _settings(reading: _Reading, environ: Mapping[str, str]) -> Settings:
         fields["dynamodb"] = msgspec.convert(fields, DynamoDbSettings)
     if fields["registration_storage"] in KUBERNETES.choices:
         fields["kubernetes"] = msgspec.convert(fields, KubernetesSettings)
-    if "--log-level" not in reading.given:
-        fields["log_level"] = values.first_level(environ.get(LEVEL_VARIABLE, "")) or fields["log_level"]
+    fields["log_level"] = log_level(reading, environ)
     return msgspec.convert(fields, Settings)

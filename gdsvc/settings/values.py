@@ -3,6 +3,7 @@
 Converters raise Expected with a phrase that begins "expected …" and never echo the text: shown() alone does.
 """
 
+import ipaddress
 import re
 from collections.abc import Callable
 from ipaddress import IPv4Address, IPv6Address
@@ -19,6 +20,7 @@ _USER = re.compile(r"\A((?:[^=:/?@]*=)?(?:[a-z][a-z0-9+.-]{0,20}://)?).*@", re.D
 _QUERY = re.compile(r"\?.*", re.DOTALL)
 _LISTEN = re.compile(r"(?:\[(?P<ipv6>[^\[\]]+)\]|(?P<host>[^:\[\]]+)):(?P<port>[0-9]{1,5})")
 _HOST_NAME = re.compile(r"[a-z0-9_](?:[a-z0-9_.-]*[a-z0-9_])?\.?", re.IGNORECASE)
+_SERVICE_URL = re.compile(r"(https?://[^/?#@\\\s]+)(?:/[A-Za-z0-9._~!$&'()*+,;=:@%-]*)*", re.ASCII | re.IGNORECASE)
 _LEVELS = {
     "trace": "debug",
     "debug": "debug",
@@ -81,6 +83,28 @@ def base_url(value: str) -> str:
     if fault := base_url_fault(value):
         raise Expected(fault)
     return value
+
+
+def switch(value: str) -> bool:
+    """True or false, for what its name alone switches on."""
+    if value.lower() not in ("true", "false", "1", "0"):
+        raise Expected("expected true or false")
+    return value.lower() in ("true", "1")
+
+
+def share(value: str) -> float:
+    """A decimal fraction above 0, at most 1."""
+    if not re.fullmatch(r"[01](?:\.[0-9]{1,6})?", value) or not 0 < float(value) <= 1:
+        raise Expected("expected a number above 0 and at most 1, such as 0.8")
+    return float(value)
+
+
+def networks(value: str) -> tuple[str, ...]:
+    """Addresses and networks, separated by commas."""
+    try:
+        return tuple(str(ipaddress.ip_network(part.strip(), strict=False)) for part in value.split(","))
+    except ValueError:
+        raise Expected("expected addresses or networks separated by commas, for example 10.0.0.0/8,::1") from None
 
 
 def path(value: str) -> Path:
@@ -164,6 +188,39 @@ def location(value: str) -> tuple[str, str, str | None]:
         if (fault := text_fault(text_)) is not None:
             raise Expected(f"{fault} as the {part} of CLUSTER=REGION/ZONE")
     return cluster, region, zone or None
+
+
+def name(value: str) -> str:
+    """A name by the rule of the wire types, of a region, say."""
+    if (fault := "expected UTF-8" if not _is_unicode(value) else text_fault(value)) is not None:
+        raise Expected(fault)
+    return value
+
+
+def pool(value: str) -> tuple[str, tuple[str, ...]]:
+    """(id, frontends) of ID=URL[,URL…]."""
+    pool_id, equals, urls = value.partition("=")
+    if not equals:
+        raise Expected("expected ID=URL or ID=URL,URL, for example east=http://10.0.0.7:8000")
+    if not _is_unicode(pool_id):
+        raise Expected("expected an id in UTF-8")
+    if (fault := text_fault(pool_id)) is not None:
+        raise Expected(f"{fault} as the id of ID=URL")
+    frontends = tuple(urls.split(","))
+    for url in frontends:
+        if (fault := base_url_fault(url)) is not None:
+            raise Expected(f"{fault}; as each URL of ID=URL,URL")
+    if len(set(frontends)) < len(frontends):
+        raise Expected("expected each URL once")
+    return pool_id, frontends
+
+
+def service_url(value: str) -> str:
+    """A base URL of a service, which may stand below a path, as behind an ingress."""
+    match = _SERVICE_URL.fullmatch(value)
+    if match is None or base_url_fault(match[1]) is not None:
+        raise Expected("expected http:// or https://, a host, optionally a port and a path; no user, query or fragment")
+    return value
 
 
 def _is_unicode(value: str) -> bool:

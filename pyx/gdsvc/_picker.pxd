@@ -1,11 +1,18 @@
 from cpython.ref cimport PyObject
 from libc.stdint cimport int64_t
 
+from gdsvc._in_flight cimport Frontend
+
+
+cdef struct Slot:  # a frontend's place in its pool's rotation
+    PyObject* pair  # (pool, frontend), borrowed from _Rota.pairs
+    bint* aside  # whether the frontend is passed over
+
 
 cdef struct Seat:  # a pool's place in the rota
-    PyObject** next  # the (pool, frontend) pair of its next turn
-    PyObject** first  # of its pairs
-    PyObject** end  # behind its last pair
+    Slot* next  # of its next turn
+    Slot* first  # of its slots
+    Slot* end  # behind its last slot
     int64_t last  # number of the pick that was its last turn when this rota began
     bint served  # False where `last` is only a supposition
     Py_ssize_t rank  # decides where `last` is equal
@@ -23,7 +30,7 @@ cdef class _Rota:
     cdef tuple known  # pool identities: the selectable ones as given, then the remembered ones
     cdef tuple frontends  # per selectable pool, a tuple
     cdef tuple pairs  # (pool, frontend), flat, in the order of `known`
-    cdef PyObject** slots  # the same, borrowed
+    cdef Slot* slots  # one for each of them
 
     cdef int fill(self, list given) except -1
     cdef list match_pools(self, _Rota base)
@@ -34,7 +41,29 @@ cdef class _Rota:
     cdef int carry_cursor(self, _Rota base, Seat* old, Seat* new, list arrivals) except -1
     cdef int64_t last_turn(self, Seat* seat) noexcept
     cdef int64_t picks_so_far(self) noexcept
+    cdef Seat* usable(self) noexcept
 
 
 cdef class RoundRobin:
     cdef _Rota rota
+
+
+cdef struct Place:  # of a pool among those compared
+    PyObject* cell  # borrowed from _Field.given
+    PyObject* frontends  # likewise
+    int64_t last  # number of the pick that was its last turn
+
+
+cdef class _Field:
+    cdef Place* places
+    cdef Py_ssize_t count
+    cdef Py_ssize_t begin  # where the next window begins
+    cdef tuple given
+
+    cdef int fill(self, list given) except -1
+    cdef Place* least(self, int64_t picks) noexcept
+
+
+cdef class LeastInFlight:
+    cdef _Field field
+    cdef int64_t picks

@@ -43,7 +43,7 @@ class Driven:
                 advancing.advance()
 
     async def close(self) -> None:
-        self._service._ask_to_stop(0.0)
+        self._service._stopping.ask(0.0)
         await self._running
 
 

@@ -1,4 +1,4 @@
-"""A program, not a test: the discovery service with the periods of its watchers short enough for a test to wait for.
+"""A program, not a test: the discovery service with the periods of its watchers and of a load short enough to wait for.
 
 Run as `python hasty_service.py FLAGS`, the flags being those of `gdsvc serve`.
 """
@@ -8,6 +8,7 @@ import sys
 import uvloop
 
 from gdsvc import cli, logs
+from gdsvc.asgi import scheduling
 from gdsvc.http import watch
 from gdsvc.settings import parse_serve
 
@@ -15,10 +16,12 @@ KEEP_ALIVE_SECS = 1.0
 TICK_SECS = 0.1
 PEER_TIMEOUT_SECS = 0.9
 STUCK_SECS = 2 * KEEP_ALIVE_SECS
+CALM_SECS = 0.4
 
 
 async def main() -> None:
     vars(watch).update(KEEP_ALIVE_SECS=KEEP_ALIVE_SECS, TICK_SECS=TICK_SECS, STUCK_SECS=STUCK_SECS)
+    vars(scheduling)["CALM_SECS"] = CALM_SECS
     vars(cli)["PEER_TIMEOUT_SECS"] = PEER_TIMEOUT_SECS
     settings = parse_serve(sys.argv[1:], {})
     logs.configure(settings.log_level, settings.log_format)

@@ -19,6 +19,8 @@ from tests.e2e.wire import PATIENCE, Connection, Reply
 
 # Warnings as errors: a ResourceWarning in a finalizer cannot be raised, but is written to stderr with its traceback.
 SERVE = (sys.executable, "-W", "error", "-m", "gdsvc", "serve")
+HASTY = (sys.executable, "-W", "error", str(Path(__file__).with_name("hasty_service.py")))
+HURRIED = (sys.executable, "-W", "error", str(Path(__file__).with_name("hurried_service.py")))
 NOT_INHERITED = ("GDSVC_", "DYN_LOG", "PYTHON")  # variables that would change what the tests start
 POLL_SECS = 0.005
 _FAULTS = re.compile(r"Traceback|Warning:|Exception ignored|panicked at|never awaited|was destroyed but")

@@ -134,6 +134,7 @@ def test_a_small_fleet_is_served_well_and_its_figures_add_up(tmp_path: Path) -> 
     assert figures["service"]["memory_mib"] > 0
 
 
+@pytest.mark.load
 def test_a_fleet_takes_its_pools_out_of_a_service_that_is_not_its_own(service: Service, tmp_path: Path) -> None:
     before = service.samples()["gdsvc_deregistered_total"]
     with fleet(tmp_path, "--url", url_of(service), "--pools", "20", "--watchers", "1", "--seconds", "0.5") as run:
@@ -163,6 +164,7 @@ def test_a_pool_that_vanishes_though_it_beats_is_a_false_expiry_and_ctrl_c_still
     assert re.search(r"^  watching +2$", run.said, re.M), run.said
 
 
+@pytest.mark.load
 def test_a_watcher_that_is_turned_away_is_told_of(service: Service, tmp_path: Path) -> None:
     flags = ("--pools", "5", "--watchers", str(MAX_WATCHERS + 1), "--seconds", "0.5")
     with fleet(tmp_path, "--url", url_of(service), *flags) as run:
@@ -207,6 +209,7 @@ class Swap:
         return [event, self._held] if (watcher, revision) == (1, POOLS + 5) else [event]
 
 
+@pytest.mark.load
 @pytest.mark.parametrize(
     ("lie", "found"),
     [

@@ -205,6 +205,7 @@ def run(service: Service, seed: int, secs: float, longest_secs: float) -> str:
 
 
 @pytest.mark.slow
+@pytest.mark.load
 def test_a_bad_network_loses_no_pool_and_invents_none(serve: Serve, tell: Tell) -> None:
     tell(run(serve(), seed=1, secs=3.0, longest_secs=0.7))
 

@@ -2,16 +2,14 @@
 
 import re
 import subprocess
-import sys
 import time
 from pathlib import Path
 
 import pytest
 
-from tests.e2e.process import Serve, Service
+from tests.e2e.process import HURRIED, Serve, Service
 
 README = Path(__file__).parents[2] / "README.md"
-HURRIED = (sys.executable, "-W", "error", str(Path(__file__).with_name("hurried_service.py")))
 LEASE_SECS = 15  # the default, which the sessions show; less by the hurried service's clock
 POLL_SECS = 0.1
 CURL_SECS = 20
@@ -24,7 +22,7 @@ VARYING = (  # another one each time
 
 def _blocks() -> list[list[tuple[str, str]]]:
     """(command, output) of the README's console blocks of curl."""
-    blocks = re.findall(r"^```console\n(\$ curl .*?)^```$", README.read_text(), re.M | re.S)
+    blocks = re.findall(r"^```console\n(\$ curl -s.*?)^```$", README.read_text(), re.M | re.S)
     return [[_step(step) for step in block.split("$ ")[1:]] for block in blocks]
 
 

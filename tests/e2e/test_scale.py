@@ -18,14 +18,14 @@ from tests.e2e.pipeline import register_all
 from tests.e2e.process import Serve, Service, Tell
 from tests.e2e.wire import pool, registration, request_bytes
 
-SAME = 16_000
+SAME, FEWER_SAME = 16_000, 1_600
 SAME_CONNECTIONS = 64
 MANY = 100_000
 MANY_SECS = 90.0  # for all of them to be registered
 LAG_SECS = 2.0  # that a mass expiry may take,
 MACHINE_SECS = 3.0  # and what a busy machine adds
 ANSWER_SECS = 0.5  # for a heartbeat while all others expire: the loop is never held for more than a twentieth of it
-CHANGING = 10_000
+CHANGING, FEWER = 10_000, 1_000
 READERS = 20
 CODINGS = ("identity", "gzip", "zstd")
 JUMPING = (sys.executable, "-W", "error", str(Path(__file__).with_name("jumping_service.py")))
@@ -40,15 +40,16 @@ def fact(number: int) -> dict[str, object]:
     return pool(f"pool-{number:06}", model=f"model-{number % 9}", frontends=frontends, capacity={"live_workers": 8})
 
 
-def test_one_pool_registered_16_000_times_at_once_is_listed_once(serve: Serve) -> None:
+@pytest.mark.parametrize("times", [FEWER_SAME, pytest.param(SAME, marks=pytest.mark.load)])
+def test_one_pool_registered_many_times_at_once_is_listed_once(serve: Serve, times: int) -> None:
     service = serve(*LONG)
     spellings = [registration("same", model="x"), spelled_otherwise("same", model="x")]
     assert spellings[0] != spellings[1]
-    assert register_all(service.port, spellings * (SAME // 2), SAME_CONNECTIONS) == SAME
+    assert register_all(service.port, spellings * (times // 2), SAME_CONNECTIONS) == times
     assert service.names() == ["same"]
     samples = service.samples()
     assert samples['gdsvc_registrations_total{outcome="new"}'] == 1
-    assert samples['gdsvc_registrations_total{outcome="renewed"}'] == SAME - 1
+    assert samples['gdsvc_registrations_total{outcome="renewed"}'] == times - 1
     assert samples["gdsvc_conflicts_total"] == 0
     assert samples["gdsvc_pool_encodings_total"] == 1
     assert [event["event"] for event in service.events].count("pool.registered") == 1
@@ -80,16 +81,17 @@ def read_often(service: Service) -> None:
     assert len(set().union(*bodies)) == len(CODINGS)
 
 
-def test_an_unchanged_list_is_made_once_and_a_change_encodes_one_pool(serve: Serve) -> None:
+@pytest.mark.parametrize("pools", [FEWER, pytest.param(CHANGING, marks=pytest.mark.load)])
+def test_an_unchanged_list_is_made_once_and_a_change_encodes_one_pool(serve: Serve, pools: int) -> None:
     service = serve(*LONG)
-    assert register_all(service.port, [request(fact(number)) for number in range(CHANGING)]) == CHANGING
+    assert register_all(service.port, [request(fact(number)) for number in range(pools)]) == pools
     before = list_encodings(service)
     read_often(service)
     assert list_encodings(service) == {coding: count + 1 for coding, count in before.items()}
 
     encodings = service.samples()["gdsvc_pool_encodings_total"]
-    assert encodings == CHANGING
-    service.post("/pools", fact(CHANGING // 2) | {"model": "another"})
+    assert encodings == pools
+    service.post("/pools", fact(pools // 2) | {"model": "another"})
     read_often(service)
     assert service.samples()["gdsvc_pool_encodings_total"] == encodings + 1
     assert list_encodings(service) == {coding: count + 2 for coding, count in before.items()}

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.process import POLL_SECS, SERVE, Serve, Service
+from tests.e2e.process import HASTY, POLL_SECS, SERVE, Serve, Service
 from tests.e2e.wire import PATIENCE
 
 BATCH, OTHER = getattr(os, "SCHED_BATCH", -1), getattr(os, "SCHED_OTHER", -1)
@@ -45,7 +45,7 @@ def load_until(service: Service, wanted: set[int], seconds: float = PATIENCE) ->
 
 
 def test_threads_are_batched_under_load_and_ordinary_again_after_it(serve: Serve) -> None:
-    service = serve()
+    service = serve(command=HASTY)
     assert settled(service, {OTHER}) == {OTHER}  # starting was work, too
     assert load_until(service, {BATCH}) == {BATCH}
     assert settled(service, {OTHER}) == {OTHER}

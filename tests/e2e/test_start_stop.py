@@ -15,7 +15,7 @@ from tests.e2e.process import POLL_SECS, SERVE, Serve, Service, Tell, run_to_end
 from tests.e2e.wire import PATIENCE, Connection, pool
 
 START_SECS = 0.5  # from the start of the interpreter to GET /live answered, in the best of several starts
-STARTS, MORE_STARTS = 7, 30  # the latter on a machine that is busy with other things
+STARTS = 30  # at most: on a machine that is busy with other things the first may take longer
 GRACE_SECS = 8  # the notice is a quarter of it, at most two seconds
 NOTICE_SECS = 2.0
 SLACK_SECS = 3.0  # for the machine, on top of what a bound promises
@@ -25,7 +25,7 @@ DROP_IN = [str(Path(sys.executable).parent / "global-discovery-service")]
 
 def test_the_service_is_live_within_half_a_second(tmp_path: Path, tell: Tell) -> None:
     took: list[float] = []
-    while len(took) < STARTS or (min(took) >= START_SECS and len(took) < MORE_STARTS):
+    while len(took) < STARTS and not (took and min(took) < START_SECS):
         with running(tmp_path, command=[sys.executable, "-m", "gdsvc", "serve"]) as service:
             took.append(time.monotonic() - service.started_at)
     tell(f"start to /live: {', '.join(f'{seconds * 1000:.0f}' for seconds in sorted(took))} ms")
@@ -231,11 +231,15 @@ def test_all_faults_of_a_command_line_are_told_together(program: list[str]) -> N
 
 
 def test_help_and_version_need_no_valid_command_line() -> None:
-    for program in (PROGRAM, DROP_IN):
-        shown = run_to_end(*program, "--listen", "nowhere", "--help")
+    with ThreadPoolExecutor() as at_once:
+        helped = [
+            at_once.submit(run_to_end, *program, "--listen", "nowhere", "--help") for program in (PROGRAM, DROP_IN)
+        ]
+        versions = [at_once.submit(run_to_end, *program, "--version") for program in (PROGRAM, DROP_IN)]
+    for shown in (future.result() for future in helped):
         assert (shown.returncode, shown.stderr) == (0, "")
         assert "--lease-duration-secs" in shown.stdout
-        assert run_to_end(*program, "--version").returncode == 0
+    assert [future.result().returncode for future in versions] == [0, 0]
 
 
 # ------------------------------------------------------------------------------------------------- flags and twins

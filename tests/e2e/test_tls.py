@@ -129,12 +129,15 @@ def test_with_a_client_ca_only_its_clients_are_let_in(serve: Serve, files: Files
 
 
 @pytest.mark.parametrize("fault", ["wrong pair", "no such file", "no certificate", "key for certificate"])
-def test_files_that_cannot_be_served_with_are_named(files: Files, tmp_path: Path, fault: str) -> None:
-    text = tmp_path / "text.pem"
+def test_files_that_cannot_be_served_with_are_named(
+    files: Files, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: str
+) -> None:
+    monkeypatch.chdir(tmp_path)  # a long path would be cut in the message
+    text = Path("text.pem")
     text.write_text("no PEM\n")
     cert, key, named = {
         "wrong pair": (files.server.cert, files.client.key, files.client.key),
-        "no such file": (tmp_path / "missing.crt", files.server.key, tmp_path / "missing.crt"),
+        "no such file": (Path("missing.crt"), files.server.key, Path("missing.crt")),
         "no certificate": (text, files.server.key, text),
         "key for certificate": (files.server.key, files.server.key, files.server.key),
     }[fault]

@@ -3,21 +3,18 @@
 import contextlib
 import signal
 import socket
-import sys
 import time
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 from tests.e2e.hasty_service import KEEP_ALIVE_SECS, STUCK_SECS, TICK_SECS
 from tests.e2e.memory import KEPT, Memory
-from tests.e2e.process import POLL_SECS, Serve, Service, running
+from tests.e2e.process import HASTY, HURRIED, POLL_SECS, Serve, Service, running
 from tests.e2e.watcher import Watcher
 from tests.e2e.wire import PATIENCE, Connection, pool, request_bytes
 
 LONG = ("--lease-duration-secs", "1000")
-HASTY = (sys.executable, "-W", "error", str(Path(__file__).with_name("hasty_service.py")))
 AT_ONCE_SECS = 1.0  # on a busy machine
 RETRY_MS = (500, 5500)
 
@@ -111,7 +108,7 @@ def test_routers_are_watched_by_their_id(service: Service) -> None:
 
 @pytest.mark.slow
 def test_becoming_complete_is_a_resync_although_nothing_else_changed(serve: Serve) -> None:
-    service = serve("--heartbeat-interval-secs", "1", "--lease-duration-secs", "2")
+    service = serve("--heartbeat-interval-secs", "1", "--lease-duration-secs", "2", command=HURRIED)
     with Watcher(service.port) as watcher:
         assert watcher.next().json()["complete"] is False
         resync = watcher.next()

@@ -74,6 +74,7 @@ async def test_nobody_listening_is_a_connection_error_with_the_systems_reason() 
     assert "efused" in str(error)
 
 
+@pytest.mark.loops("uvloop")
 async def test_silence_is_a_timeout() -> None:
     async def never(request: Request, writer: asyncio.StreamWriter) -> None:
         api.silent.add(writer)

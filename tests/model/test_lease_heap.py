@@ -2,9 +2,10 @@
 
 import math
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
 
 from gdsvc._lease_heap import LeaseEntry, LeaseHeap
 
@@ -56,5 +57,12 @@ class LeaseHeapMachine(RuleBasedStateMachine):
             assert entry.deadline == self.model.get(entry, (math.inf,))[0]
 
 
-LeaseHeapMachine.TestCase.settings = settings(max_examples=200, stateful_step_count=60, deadline=None)
+LeaseHeapMachine.TestCase.settings = settings(max_examples=100, stateful_step_count=60, deadline=None)
 TestLeaseHeap = LeaseHeapMachine.TestCase
+
+
+@pytest.mark.load
+def test_the_heap_agrees_with_the_reference_over_more_histories() -> None:
+    run_state_machine_as_test(
+        LeaseHeapMachine, settings=settings(max_examples=400, stateful_step_count=60, deadline=None)
+    )

@@ -2,9 +2,10 @@
 
 from itertools import combinations, pairwise
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
 
 from gdsvc._picker import RoundRobin
 
@@ -88,5 +89,10 @@ class PickerMachine(RuleBasedStateMachine):
         assert len(self.picker) == len(self.pools)
 
 
-PickerMachine.TestCase.settings = settings(max_examples=100, stateful_step_count=50, deadline=None)
+PickerMachine.TestCase.settings = settings(max_examples=50, stateful_step_count=50, deadline=None)
 TestPicker = PickerMachine.TestCase
+
+
+@pytest.mark.load
+def test_the_picker_agrees_with_the_reference_over_more_histories() -> None:
+    run_state_machine_as_test(PickerMachine, settings=settings(max_examples=200, stateful_step_count=50, deadline=None))

@@ -238,14 +238,15 @@ def test_watchers_that_are_cut_anywhere_in_long_histories_end_with_the_servers_s
     asyncio.run(live_through(seed, CHANGES))
 
 
-def test_a_watcher_cut_at_every_change_of_a_long_history_resumes_each_time_without_a_resync() -> None:
+@pytest.mark.parametrize("changes", [CHANGES // 5, pytest.param(CHANGES, marks=pytest.mark.load)])
+def test_a_watcher_cut_at_every_change_of_a_long_history_resumes_each_time_without_a_resync(changes: int) -> None:
     async def live() -> None:
         choice = random.Random(3)
         with ThreadPoolExecutor(1) as executor:
             history = History(3, executor)
             server, client = history.server, history.clients[choice.randrange(3)]
             server.wait(TTL + 1)  # complete from the start
-            for number in range(CHANGES):
+            for number in range(changes):
                 await client.connect(server, by_header=bool(number % 2))
                 await history.change()
                 await server.settle()

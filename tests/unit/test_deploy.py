@@ -12,10 +12,10 @@ import pytest
 import yaml
 
 from gdsvc.backends.dynamodb import table
-from gdsvc.cli import NOTICE_SECS, NOTICE_SHARE
 from gdsvc.http import routes
 from gdsvc.http.prometheus import query_of
 from gdsvc.settings import Settings, parse_serve
+from gdsvc.stopping import NOTICE_SECS, NOTICE_SHARE
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"

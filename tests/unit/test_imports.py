@@ -9,12 +9,33 @@ REACHED_FROM = {  # compiled module -> modules that may import it; a name that e
     "_listed": {"_pool_index", "backends."},
     "_lease_heap": {"_listed", "_pool_index"},
     "_list_parts": {"_pool_index"},
+    "_chunks": {"_reply"},
+    "_reply": {"_line", "_exchange", "frontend.upstream."},
+    "_line": {"_stock", "_exchange", "frontend.upstream."},
+    "_request": {"_exchange", "frontend.upstream."},
+    "_stock": {"_exchange", "frontend.upstream."},
+    "_exchange": {"_passage", "frontend.upstream."},
     "_meter": {"metrics", "http.app", "cli"},
-    "_picker": {"frontend.selection"},
+    "_model_name": {"frontend.model_name"},
+    "_heads": {"_passage", "frontend."},
+    "_passage": {"frontend.forwarding"},
+    "_arriving": {"_passage", "frontend.bodies"},
+    "_histogram": {"_passage", "frontend."},
+    "_in_flight": {"_picker", "_passage", "frontend."},
+    "_picker": {"frontend."},
     "_pool_index": {"backends.", "frontend.selection"},
     "_wire": {"model"},
 }
-ONLY_THESE_OUTSIDE = {"sys", "types", "xxhash", "cython", "cpython", "libc"}  # of what compiled modules may import
+ONLY_THESE_OUTSIDE = {
+    "httptools",
+    "sys",
+    "types",
+    "xxhash",
+    "cython",
+    "cpython",
+    "libc",
+    "posix",
+}  # of what compiled modules may import
 
 
 def _imports(path: Path) -> set[str]:

@@ -9,7 +9,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 MODULES = sorted(path.stem for path in (ROOT / "pyx/gdsvc").glob("*.pyx"))
-_CLASS = re.compile(r"^cdef class (\w+)|^    def (__c?init__)\(self(?:, )?(.*)\):$", re.M)
+_CLASS = re.compile(r"^cdef class (\w+)|^    def (__c?init__)\(self(?:, )?((?:.|\n)*?)\):$", re.M)
 
 Parameters = list[tuple[str, bool]]  # name, and whether it has a default
 
@@ -21,7 +21,7 @@ def _compiled(module: str) -> dict[str, Parameters]:
     for class_name, method, text in _CLASS.findall((ROOT / f"pyx/gdsvc/{module}.pyx").read_text()):
         name = class_name or name
         if method and (text or method == "__init__"):
-            declared = [part.partition("=") for part in text.removesuffix(" not None").split(", ") if part]
+            declared = [part.partition("=") for part in re.split(r",\s+", text) if part]
             found[name] = [(left.removesuffix(" not None").split()[-1], bool(equals)) for left, equals, _ in declared]
     return found
 

@@ -34,11 +34,11 @@ class Authority:
         self._name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
         self.path = self._signed(name, self._name, self._key, authority=True)
 
-    def sign(self, name: str) -> tuple[Path, Path]:
-        """Certificate and key for 127.0.0.1."""
+    def sign(self, name: str, *hosts: str) -> tuple[Path, Path]:
+        """Certificate and key for 127.0.0.1 and the named hosts."""
         key = ec.generate_private_key(ec.SECP256R1())
         subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
-        certificate = self._signed(name, subject, key, authority=False)
+        certificate = self._signed(name, subject, key, *hosts, authority=False)
         key_path = self._folder / f"{name}.key"
         key_path.write_bytes(
             key.private_bytes(
@@ -47,9 +47,12 @@ class Authority:
         )
         return certificate, key_path
 
-    def _signed(self, name: str, subject: x509.Name, key: ec.EllipticCurvePrivateKey, *, authority: bool) -> Path:
+    def _signed(
+        self, name: str, subject: x509.Name, key: ec.EllipticCurvePrivateKey, *hosts: str, authority: bool
+    ) -> Path:
         now = dt.datetime.now(dt.UTC)
-        address = x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))])
+        address = x509.IPAddress(ipaddress.ip_address("127.0.0.1"))
+        names = x509.SubjectAlternativeName([address, *map(x509.DNSName, hosts)])
         certificate = (
             x509.CertificateBuilder()
             .subject_name(subject)
@@ -59,7 +62,7 @@ class Authority:
             .not_valid_before(now - dt.timedelta(hours=1))
             .not_valid_after(now + dt.timedelta(hours=1))
             .add_extension(x509.BasicConstraints(ca=authority, path_length=None), critical=True)
-            .add_extension(address, critical=False)
+            .add_extension(names, critical=False)
             .sign(self._key, hashes.SHA256())
         )
         path = self._folder / f"{name}.pem"

@@ -4,6 +4,8 @@ import asyncio
 import json
 import tracemalloc
 
+import pytest
+
 from gdsvc import model
 from gdsvc.backends.leased import EXPIRY_SLICE
 from gdsvc.backends.memory import MemoryPoolStore
@@ -33,6 +35,7 @@ def registration(name: str) -> PoolRegistration:
     return PoolRegistration(PoolKey("s", "n", name), model="m", frontends=("http://10.0.0.1:8000",))
 
 
+@pytest.mark.loops("uvloop")
 async def test_sixteen_thousand_registrations_of_one_pool_at_once_leave_one_listing_and_one_event() -> None:
     stand = Stand()
     bodies = [
@@ -55,19 +58,20 @@ async def test_sixteen_thousand_registrations_of_one_pool_at_once_leave_one_list
     assert index.renewed == 15_999
 
 
-def test_a_hundred_thousand_pools_that_lapse_together_go_in_slices() -> None:
+@pytest.mark.parametrize("pools", [POOLS // 5, pytest.param(POOLS, marks=pytest.mark.load)])
+def test_pools_of_a_large_fleet_that_lapse_together_go_in_slices(pools: int) -> None:
     stand = Stand()
 
     async def fill() -> None:
-        for number in range(POOLS):
+        for number in range(pools):
             await stand.store.register(registration(f"{number:06}"))
 
     asyncio.run(fill())
     listed = json.loads(stand.store.encoded().join(b"[", b"]"))
-    assert [item["key"]["dgd_name"] for item in listed] == [f"{number:06}" for number in range(POOLS)]
+    assert [item["key"]["dgd_name"] for item in listed] == [f"{number:06}" for number in range(pools)]
     stand.pass_until(14.999)
     stand.store.advance()
-    assert len(stand.store.index) == POOLS
+    assert len(stand.store.index) == pools
     stand.pass_until(15.0)
     steps, due_in = 0, 0.0
     while due_in == 0.0:
@@ -77,7 +81,7 @@ def test_a_hundred_thousand_pools_that_lapse_together_go_in_slices() -> None:
         assert gone <= EXPIRY_SLICE
         assert stand.store._fanout.published - published <= gone + 1, "the Resync of completeness is the one more"
         steps += 1
-    assert (steps, len(stand.store.index), stand.store.index.expired) == (POOLS // EXPIRY_SLICE, 0, POOLS)
+    assert (steps, len(stand.store.index), stand.store.index.expired) == (pools // EXPIRY_SLICE, 0, pools)
     assert stand.store.encoded().join(b"[", b"]") == b"[]"
 
 
@@ -115,6 +119,7 @@ async def test_a_heartbeat_that_arrives_during_a_mass_expiry_still_counts() -> N
     assert [listing.key.dgd_name for listing in (await stand.store.list()).items] == [f"{3 * EXPIRY_SLICE - 1:06}"]
 
 
+@pytest.mark.load
 def test_pools_that_come_and_go_while_nobody_lists_cost_no_memory() -> None:
     stand = Stand()
 

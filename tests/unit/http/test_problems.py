@@ -6,6 +6,7 @@ import pytest
 
 from gdsvc import errors
 from gdsvc.asgi import body as asgi_body
+from gdsvc.asgi import heads
 from gdsvc.asgi.body import BodyTooLarge, BodyTooSlow
 from gdsvc.errors import Conflict, GdsvcError, Invalid, LimitReached, NotFound, NotJson, Unavailable
 from gdsvc.http import problems
@@ -58,7 +59,7 @@ def test_the_table_has_every_error_that_is_raised_on_purpose() -> None:
         below = kind.__subclasses__()
         return set().union(*map(leaves, below)) if below else {kind}
 
-    known = (errors.__name__, problems.__name__, asgi_body.__name__)
+    known = (errors.__name__, problems.__name__, asgi_body.__name__, heads.__name__)
     to_answer = {kind for kind in leaves(GdsvcError) if kind.__module__ in known} - {asgi_body.Disconnected}
     assert to_answer == {kind for kind, _ in STATUSES}
 

@@ -140,6 +140,7 @@ async def persistently(table: Callable[[], Awaitable[None]], turns: Turns) -> No
             await asyncio.sleep(0.01)  # the pace of the relay
 
 
+@pytest.mark.loops("uvloop")
 async def test_a_table_that_is_asked_for_more_than_it_can_do_gets_everything_done() -> None:
     table, turns, relays = SerialTable(0.004), Turns(), 200
     async with asyncio.timeout(10.0):
@@ -147,6 +148,7 @@ async def test_a_table_that_is_asked_for_more_than_it_can_do_gets_everything_don
     assert relays <= table.asked <= 2 * relays
 
 
+@pytest.mark.loops("asyncio")
 async def test_a_table_that_is_slow_throughout_is_given_up_only_once() -> None:
     noted: list[FaultKind] = []
     await patiently(lambda: asyncio.sleep(0.7), 1.8, noted.append, what="put", turns=Turns())

@@ -1,0 +1,1 @@
+"""How one of several pools is chosen. Each policy is a plugin of the entry points group `gdsvc.policies`."""
