@@ -190,9 +190,9 @@ FIGURES: tuple[Figure, ...] = (
 )
 
 
-def chosen(prefixes: Sequence[str]) -> tuple[Figure, ...]:
-    """The figures whose name begins with one of `prefixes`; all where there is none. Raises ValueError."""
+def chosen(prefixes: Sequence[str], figures: tuple[Figure, ...] = FIGURES) -> tuple[Figure, ...]:
+    """Those of `figures` whose name begins with one of `prefixes`; all where there is none. Raises ValueError."""
     for prefix in prefixes:
-        if not any(figure.name.startswith(prefix) for figure in FIGURES):
+        if not any(figure.name.startswith(prefix) for figure in figures):
             raise ValueError(f"no figure begins with {prefix!r}")
-    return tuple(f for f in FIGURES if not prefixes or f.name.startswith(tuple(prefixes)))
+    return tuple(f for f in figures if not prefixes or f.name.startswith(tuple(prefixes)))

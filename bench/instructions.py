@@ -105,25 +105,24 @@ def visit(
     """
     for label in SUBJECTS[scenario] if number == 0 else ():
         if label in wanted:
-            once, twice = _totals(f"{scenario}/{label}", effort.calls, cores)
-            yield label, (twice - once) / effort.calls
+            yield label, a_call("bench.instructions", f"{scenario}/{label}", effort.calls, cores)
 
 
-def _totals(subject: str, calls: int, cores: Cores) -> tuple[int, int]:
-    """All instructions of a child that makes `calls` calls, and of one that makes twice as many."""
+def a_call(module: str, subject: str, calls: int, cores: Cores) -> float:
+    """Instructions of one call in a child, `python -m MODULE SUBJECT CALLS`. Raises ChildFailed."""
     with TemporaryDirectory() as folder:
         once, twice = Path(folder) / "once", Path(folder) / "twice"
         outputs_of(
-            (_under_callgrind(once, subject, calls), cores.server),
-            (_under_callgrind(twice, subject, 2 * calls), cores.driver),
+            (_under_callgrind(once, module, subject, calls), cores.server),
+            (_under_callgrind(twice, module, subject, 2 * calls), cores.driver),
         )
-        return total_of(once.read_text()), total_of(twice.read_text())
+        return (total_of(twice.read_text()) - total_of(once.read_text())) / calls
 
 
-def _under_callgrind(profile: Path, subject: str, calls: int) -> list[str]:
+def _under_callgrind(profile: Path, module: str, subject: str, calls: int) -> list[str]:
     tool = ["valgrind", "--tool=callgrind", f"--callgrind-out-file={profile}"]
     same_hashes = ["env", "PYTHONHASHSEED=0"]
-    return [*same_hashes, *tool, sys.executable, "-m", "bench.instructions", subject, str(calls)]
+    return [*same_hashes, *tool, sys.executable, "-m", module, subject, str(calls)]
 
 
 def total_of(profile: str) -> int:

@@ -21,18 +21,25 @@ class LoadFailed(Exception):
 
 
 class Load(Struct, frozen=True):
-    """What to ask for: GET /pools with `headers` or, where `bodies` names a file of them, POST /pools."""
+    """What to ask for: GET `path` with `headers` or, where `bodies` names a file of them, POST; how many at a time."""
 
     headers: tuple[str, ...] = ()
     bodies: Path | None = None
+    path: str = "/pools"
+    connections: int = CONNECTIONS
 
 
 def cpu_per_request(server: Server, load: Load, core: int, seconds: float) -> float:
     """Microseconds of CPU that `server` spends on one answered request, over one round of wrk. Raises LoadFailed."""
     before = cpu_seconds(server.group)
-    said = output_of(_command(server, load), core, interrupted_after=seconds)
+    made = driven(server, load, core, seconds)
     spent = cpu_seconds(server.group) - before
-    return spent / answered(said) * 1e6
+    return spent / made * 1e6
+
+
+def driven(server: Server, load: Load, core: int, seconds: float) -> int:
+    """The requests that were answered in one round of wrk. Raises LoadFailed."""
+    return answered(output_of(_command(server, load), core, interrupted_after=seconds))
 
 
 def answered(said: str) -> int:
@@ -48,12 +55,12 @@ def answered(said: str) -> int:
 
 
 def _command(server: Server, load: Load) -> list[str]:
-    command = ["wrk", "-t1", f"-c{CONNECTIONS}", LONGEST]
+    command = ["wrk", "-t1", f"-c{load.connections}", LONGEST]
     for header in load.headers:
         command += ["-H", header]
     if load.bodies is not None:
         command += ["-s", str(POST)]
-    command.append(f"http://127.0.0.1:{server.port}/pools")
+    command.append(f"http://127.0.0.1:{server.port}{load.path}")
     if load.bodies is not None:
         command += ["--", str(load.bodies)]
     return command

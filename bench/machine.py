@@ -18,6 +18,7 @@ from bench.processes import ROOT
 HOW_TO_GET: Mapping[str, str] = {
     "wrk": "apt-get install wrk",
     "nginx": "apt-get install nginx-light",
+    "haproxy": "apt-get install haproxy",
     "valgrind": "apt-get install valgrind",
     "taskset": "apt-get install util-linux",
     "fastapi": "pip install -e '.[bench]'",
@@ -38,7 +39,12 @@ _PACKAGES = (
     "uvicorn",
     "httptools",
 )
-_PROGRAMS = {"wrk": ["wrk", "-v"], "nginx": ["nginx", "-v"], "valgrind": ["valgrind", "--version"]}
+_PROGRAMS = {
+    "wrk": ["wrk", "-v"],
+    "nginx": ["nginx", "-v"],
+    "haproxy": ["haproxy", "-v"],
+    "valgrind": ["valgrind", "--version"],
+}
 _MODULES = frozenset({"fastapi", "uvicorn", "httptools"})
 _VERSION = re.compile(r"\d+(?:\.\d+)+")
 

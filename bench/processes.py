@@ -4,6 +4,7 @@ Every server leads a process group of its own, so that its threads and children 
 """
 
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -22,6 +23,7 @@ STOP_SECS = 5.0  # then SIGKILL
 
 _TICKS_A_SECOND = os.sysconf("SC_CLK_TCK")
 _PGRP, _TIMES = 2, slice(11, 15)  # of /proc/PID/stat behind the name: utime, stime and those of reaped children
+_SCHEDULED = 2  # Linux's clock of a process that counts as the scheduler does; its number is made of the complement's
 
 
 class StartFailed(Exception):
@@ -61,22 +63,45 @@ def free_port() -> int:
 
 def cpu_seconds(group: int) -> float:
     """User and system time of all processes of a group: every thread, and the children that were waited for."""
-    ticks = 0
+    ticks = sum(sum(map(int, fields[_TIMES])) for _, fields in _members(group))
+    return ticks / _TICKS_A_SECOND
+
+
+def resident_bytes(group: int) -> int:
+    """The resident sets of all processes of a group; what they share counts for each."""
+    kibibytes = 0
+    for pid, _ in _members(group):
+        with suppress(FileNotFoundError, ProcessLookupError):
+            found = re.search(r"^VmRSS:\s*(\d+) kB$", Path(f"/proc/{pid}/status").read_text(), re.MULTILINE)
+            kibibytes += int(found[1]) if found else 0
+    return kibibytes * 1024
+
+
+def _members(group: int) -> Iterator[tuple[int, list[str]]]:
+    """Each process of a group: its id, and the fields of its /proc/PID/stat behind the name."""
     for path in Path("/proc").glob("[0-9]*/stat"):
         with suppress(FileNotFoundError, ProcessLookupError):  # it has ended
             fields = path.read_text().rpartition(")")[2].split()
             if int(fields[_PGRP]) == group:
-                ticks += sum(map(int, fields[_TIMES]))
-    return ticks / _TICKS_A_SECOND
+                yield int(path.parent.name), fields
 
 
 def run_seconds(pid: int) -> float:
     """The same of one process, to the nanosecond: for rounds of which a tick of 10 ms is too much.
 
-    The time that its threads ran, by the scheduler's count; those that have ended are left out.
+    All its threads, those included that have ended; the children that it waited for are left out. Raises OSError where
+    there is no such process.
     """
-    stats = (path.read_text() for path in Path(f"/proc/{pid}/task").glob("*/schedstat"))
-    return sum(int(stat.split()[0]) for stat in stats) / 1e9
+    return time.clock_gettime(~pid << 3 | _SCHEDULED)
+
+
+def group_run_seconds(group: int) -> float:
+    """As run_seconds, of all processes of a group."""
+    seconds = 0.0
+    for pid, _ in _members(group):
+        with suppress(OSError):  # it has ended
+            seconds += run_seconds(pid)
+    return seconds
 
 
 @contextmanager
