@@ -1,6 +1,6 @@
-"""The ASGI callable of the Global Frontend: finds what a request is, and turns errors into OpenAI's shape.
+"""The ASGI callable of the Global Frontend: finds what a request is, and who answers it.
 
-How a request reaches a pool is decided in forwarding.
+How a request reaches a pool, and what becomes of it, is decided in forwarding.
 """
 
 from collections.abc import Awaitable, Callable, Coroutine, Mapping

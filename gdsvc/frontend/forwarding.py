@@ -1,7 +1,8 @@
 """One request's way to a pool and back: chosen, sent, streamed; sent again where that is safe, or broken off.
 
-Errors before an answer began are raised for the face to tell; after it the transfer is broken off, so that no caller
-takes a part for the whole. What a request is, and which pool is right for it, is decided elsewhere.
+An error before an answer began is told to the caller; after it the transfer is broken off, so that no caller takes a
+part for the whole. What every request does is compiled, in Passage; here is what is decided on its way. What a request
+is, and which pool is right for it, is decided elsewhere.
 """
 
 import asyncio
