@@ -35,6 +35,7 @@ _PROBES: Final = (  # a stream has no total time: a peer that vanished is found 
 )
 _BYTES_ACKED_AT: Final = 120  # in struct tcp_info of linux/tcp.h
 _TCP_INFO_SIZE: Final = 128
+_TCP_CLOSE: Final = 7  # of the states: after a reset; a proper end leaves CLOSE_WAIT
 _LEFT_BEHIND: Final = 1 << 18  # bytes of a reply that are looked for behind a failed write
 
 
@@ -94,7 +95,12 @@ class Connection(Line, asyncio.Protocol):
         self._ended(Ending.END_OF_STREAM, whole=False)
 
     def eof_received(self) -> None:
-        self._ended(Ending.END_OF_STREAM, whole=self._tls is None)  # TLS ends by its own farewell
+        if (info := self._tcp_info()) and info[
+            0
+        ] == _TCP_CLOSE:  # a write was told of the reset before this read could be
+            self._ended(Ending.RESET, whole=False)
+        else:
+            self._ended(Ending.END_OF_STREAM, whole=self._tls is None)  # TLS ends by its own farewell
 
     def connection_lost(self, exc: Exception | None) -> None:
         if self.is_busy and exc is not None and self._tls is None:
@@ -235,11 +241,15 @@ class Connection(Line, asyncio.Protocol):
 
     def _bytes_acknowledged(self) -> int | None:
         """`tcpi_bytes_acked`, or None where the system does not say."""
-        try:
-            info = self._sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _TCP_INFO_SIZE) if self._sock else b""
-        except (OSError, ValueError):  # uvloop says with the second that the socket is closed
-            return None
+        info = self._tcp_info()
         return int(struct.unpack_from("=Q", info, _BYTES_ACKED_AT)[0]) if len(info) == _TCP_INFO_SIZE else None
+
+    def _tcp_info(self) -> bytes:
+        """struct tcp_info, whose first byte is the state; empty where the system does not say."""
+        try:
+            return self._sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _TCP_INFO_SIZE) if self._sock else b""
+        except (OSError, ValueError):  # uvloop says with the second that the socket is closed
+            return b""
 
     def _fail(self, cause: Cause, detail: str) -> None:
         self.fail(UpstreamFailed(cause, self.origin, detail))

@@ -208,6 +208,29 @@ async def test_only_what_nobody_read_is_sent_again(
     assert risen(BY_UPSTREAM) == 0
 
 
+async def test_a_large_body_is_sent_again_where_its_kept_connection_is_reset(
+    proxy: Service, door: socket.socket
+) -> None:
+    """Of a reset within an upload a write may be told first, and what is read then is an end like any other."""
+    large = b'{"model":"m","p":"' + b"x" * (6 << 20) + b'"}'
+
+    async def script(peer: Peer) -> None:
+        if peer.number % 2:
+            await peer.receive_until(b'"}')
+            await peer.send(OK.replace(b"\r\n", b"\r\nConnection: close\r\n", 1))
+            return
+        await peer.receive_until(ASK)
+        await peer.send(OK)
+        await peer.readable()
+        peer.reset()
+
+    async with Frontend(script, listener=door) as frontend:
+        for _ in range(10):
+            assert (await ask(proxy.port, request()))[0] == 200
+            assert (await ask(proxy.port, request(large)))[0] == 200
+        assert len(frontend.peers) == 20
+
+
 async def test_a_body_that_is_not_in_hand_is_not_sent_again(proxy: Service, door: socket.socket) -> None:
     """Of one so long only a part is held."""
     part = b'{"model":"m","p":"' + b"x" * (9 << 20)
@@ -217,7 +240,8 @@ async def test_a_body_that_is_not_in_hand_is_not_sent_again(proxy: Service, door
             raise AssertionError(await peer.head())
         await peer.receive_until(ASK)
         await peer.send(OK)
-        await peer.readable()  # and closed unread, which is a reset
+        await peer.readable()
+        peer.reset()
 
     async with Frontend(script, listener=door):
         assert (await ask(proxy.port, request()))[0] == 200
