@@ -15,7 +15,7 @@ STREAMS: Final = 1_000
 AHEAD: Final = 16  # streams that come and go first: what is loaded with the first request is not of any stream
 AT_A_TIME: Final = 50
 PATIENCE_SECS: Final = 20.0
-SETTLE_SECS: Final = 0.3
+SETTLE_SECS: Final = 0.3  # after which the streams have begun and nothing moves
 
 
 def visit(labels: Sequence[str], cores: Cores, streams: int) -> Iterator[tuple[str, float]]:

@@ -42,7 +42,7 @@ class Ring:
         self._stub.become(scenario)
         before = group_run_seconds(server.group)
         made = driven(server, load, self._cores.driver, secs)
-        time.sleep(SETTLE_SECS)
+        time.sleep(SETTLE_SECS)  # what was on its way when the driver ended is paid for in this round
         spent = group_run_seconds(server.group) - before
         if label == GRANIAN:
             return spent / made * 1e6

@@ -48,11 +48,6 @@ class Catalog(Struct, frozen=True):
     serves_every_model: bool = False
     unusable: frozenset[str] = frozenset()
 
-    def set_of(self, model: str) -> str | None:
-        """The name of the set of pools that serve the model; None where there is none."""
-        name = EVERY_MODEL if self.serves_every_model else model
-        return name if name in self.sets else None
-
     def models(self) -> tuple[str, ...]:
         """The models of the pools, sorted; those of pools from the command line are not known."""
         return () if self.serves_every_model else tuple(sorted(self.sets))

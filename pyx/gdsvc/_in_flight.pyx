@@ -64,12 +64,8 @@ cdef class Frontend:
     def __repr__(self):
         return f"Frontend({self.cell.pool_id!r}, {self.url!r})"
 
-    @property
-    def is_suspect(self) -> bool:
-        """Whether its answers are to be told to the ejection, good ones too, since it or its pool failed lately."""
-        return self.suspect()
-
     cdef bint suspect(self) noexcept:
+        """Whether its answers are to be told to the ejection, good ones too, since it or its pool failed lately."""
         return self.has_failed or self.cell.strikes > 0
 
     def hold(self):

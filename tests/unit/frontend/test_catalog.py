@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gdsvc.frontend.catalog import NOTHING_YET, Catalog, Pool, after, pool_of, static
+from gdsvc.frontend.catalog import EVERY_MODEL, NOTHING_YET, Catalog, Pool, after, pool_of, static
 from gdsvc.model import PoolCapacity, PoolKey, PoolListing, PoolLocation
 from gdsvc.pool_discovery.watch import Completeness, Event, Removed, Resync, Snapshot, Upserted
 
@@ -65,13 +65,13 @@ def test_pools_are_found_by_the_model_they_serve() -> None:
     catalog = made(listed(EXACT, listing("a"), listing("b", "n"), listing("c"), listing("d", None)))
     assert (names(catalog, "m"), names(catalog, "n")) == (["a", "c"], ["b"])
     assert catalog.models() == ("m", "n")
-    assert (catalog.set_of("m"), catalog.set_of("x"), catalog.set_of("")) == ("m", None, None)
+    assert set(catalog.sets) == {"m", "n"}
     assert set(catalog.pools) == {"id-a", "id-b", "id-c", "id-d"}
 
 
 def test_a_model_whose_pools_have_no_frontend_is_served_but_not_selectable() -> None:
     catalog = made(listed(EXACT, listing("a", frontends=())))
-    assert (catalog.set_of("m"), catalog.selectable) == ("m", False)
+    assert (set(catalog.sets), catalog.selectable) == ({"m"}, False)
     assert after(catalog, [Upserted(listing("a"))]).selectable
 
 
@@ -127,13 +127,13 @@ def test_a_pool_that_moves_to_another_model_leaves_its_set() -> None:
 
 def test_static_pools_serve_every_model_and_are_complete() -> None:
     catalog = static([("east", ("http://a", "http://b")), ("west", ())])
-    assert (catalog.set_of("m"), catalog.set_of("anything at all")) == ("", "")
+    assert (set(catalog.sets), catalog.serves_every_model) == ({EVERY_MODEL}, True)
     assert [pool.id for pool in catalog.sets[""]] == ["east", "west"]
     assert (catalog.complete, catalog.known, catalog.selectable, catalog.models()) == (True, True, True, ())
 
 
 def test_no_static_pool_serves_no_model() -> None:
-    assert (static([]).set_of("m"), static([]).selectable) == (None, False)
+    assert (set(static([]).sets), static([]).selectable) == (set(), False)
 
 
 LISTINGS = st.builds(
